@@ -1,0 +1,124 @@
+// The Python module hashnms._core: a table of contents of the core, and the only file that sees nanobind.
+//
+// Arguments are checked in src/hashnms/_validate.py; here only array types and shapes are. A result of None means
+// that a number in the arrays is not legal: the caller finds out which and says so.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "hnms.hpp"
+#include "iou_hash.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class T>
+using Boxes = nb::ndarray<const T, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
+template <class T, size_t... columns>
+using Result = nb::ndarray<nb::numpy, T, nb::ndim<1 + sizeof...(columns)>>;
+
+template <class T, size_t... columns>
+Result<T, columns...> give(std::unique_ptr<T[]> data, size_t rows) {
+  nb::capsule owner(data.get(), [](void* values) noexcept { delete[] static_cast<T*>(values); });
+  return {data.release(), {rows, columns...}, owner};
+}
+
+template <class T>
+Result<T> give(const std::vector<T>& values) {
+  auto data = std::make_unique_for_overwrite<T[]>(values.size());
+  std::copy(values.begin(), values.end(), data.get());
+  return give<T>(std::move(data), values.size());
+}
+
+template <class T, class Score>
+std::optional<Result<int64_t>> hnms(const Boxes<T>& boxes, const Vector<Score>& scores,
+                                    const std::optional<Vector<int64_t>>& labels,
+                                    const hashnms::HashFamily& family, hashnms::BoxFormat box_format,
+                                    size_t num_threads) {
+  const int64_t* label_data = labels ? labels->data() : nullptr;
+  std::unique_ptr<int64_t[]> keep;
+  size_t count = 0;
+  {
+    nb::gil_scoped_release unlocked;
+    const auto kept =
+        hashnms::hnms(boxes.data(), box_format, scores.data(), label_data, boxes.shape(0), family, num_threads);
+    if (kept) {
+      count = kept->size();
+      keep = std::make_unique_for_overwrite<int64_t[]>(count);
+      std::transform(kept->begin(), kept->end(), keep.get(), [](const auto& claim) { return int64_t{claim.box()}; });
+    }
+  }
+  if (!keep) return std::nullopt;
+  return give<int64_t>(std::move(keep), count);
+}
+
+template <class T>
+std::optional<Result<int64_t, 4>> iou_hash(const Boxes<T>& boxes, const hashnms::CellTable& widths,
+                                           const hashnms::CellTable& heights, double bx, double by,
+                                           hashnms::BoxFormat box_format) {
+  const size_t count = boxes.shape(0);
+  auto codes = std::make_unique_for_overwrite<int64_t[]>(4 * count);
+  {
+    nb::gil_scoped_release unlocked;
+    if (!hashnms::iou_codes(boxes.data(), box_format, count, widths, heights, bx, by, codes.get())) codes.reset();
+  }
+  if (!codes) return std::nullopt;
+  return give<int64_t, 4>(std::move(codes), count);
+}
+
+template <class T, class Score>
+void define_hnms(nb::module_& m) {
+  m.def("hnms", &hnms<T, Score>, "boxes"_a.noconvert(), "scores"_a.noconvert(), "labels"_a.noconvert().none(),
+        "family"_a, "box_format"_a, "num_threads"_a,
+        "The best box of each cell, for one hash after another; None if a number is not legal.");
+}
+
+template <class T>
+void define_iou_hash(nb::module_& m) {
+  m.def("iou_hash", &iou_hash<T>, "boxes"_a.noconvert(), "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
+        "The codes i, j, m, n; None if a number is not legal or an offset does not fit 64 bits.");
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "The compiled core of hashnms.";
+
+  nb::enum_<hashnms::BoxFormat>(m, "BoxFormat", "What the four numbers of a box are.")
+      .value("xyxy", hashnms::BoxFormat::xyxy)
+      .value("xywh", hashnms::BoxFormat::xywh)
+      .value("cxcywh", hashnms::BoxFormat::cxcywh);
+
+  nb::class_<hashnms::CellTable>(m, "CellTable", "The cells of all widths for one alpha and W_0.")
+      .def(nb::init<double, double>(), "alpha"_a, "origin"_a)
+      .def(
+          "float32_cells",
+          [](const hashnms::CellTable& table) {
+            const auto cells = table.float32_cells();
+            return nb::make_tuple(cells.first, give(cells.edges), give(cells.inverse_deltas));
+          },
+          nb::sig("def float32_cells(self) -> tuple[int, NDArray[numpy.float64], NDArray[numpy.float64]]"),
+          "The index of the first cell, and the least width and 1/delta of every cell a float32 box can have.");
+
+  nb::class_<hashnms::HashFamily>(m, "HashFamily", "The hash functions of Multi-HNMS, one for each W_0.")
+      .def(nb::init<double, std::vector<double>>(), "alpha"_a, "origins"_a);
+
+  define_hnms<float, float>(m);
+  define_hnms<float, double>(m);
+  define_hnms<double, float>(m);
+  define_hnms<double, double>(m);
+  define_iou_hash<float>(m);
+  define_iou_hash<double>(m);
+}

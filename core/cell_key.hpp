@@ -1,0 +1,212 @@
+// The key of a cell: its whole code and the label, so two cells never share one. Key{} means no cell.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+
+#include "box.hpp"
+#include "dispatch.hpp"
+#include "extents.hpp"
+#include "iou_hash.hpp"
+
+namespace hashnms {
+
+// The boxes to hash: all of them, or those that `selected` names.
+template <class T>
+struct BoxView {
+  const T* boxes;
+  BoxFormat format;
+  const int64_t* labels;     // or null: all alike
+  const uint32_t* selected;  // or null: all boxes
+  size_t count;
+
+  size_t row(size_t k) const { return selected ? selected[k] : k; }
+};
+
+// One word, where the extents of the input leave room for that, which they nearly always do.
+using PackedKey = uint64_t;
+
+inline uint64_t hash_of(PackedKey key) { return key * 0x9e3779b97f4a7c15u; }
+
+// Whether a slot that holds `held` belongs to another cell. One comparison of a minimum instead of two comparisons
+// keeps the compiler from branching on the first, which nobody could predict.
+inline bool is_other(PackedKey held, PackedKey key) { return std::min(held, held ^ key) != 0; }
+
+// Five numbers otherwise.
+struct WideKey {
+  bool exists;
+  int64_t label, i, j;
+  double m, n;
+  bool operator==(const WideKey&) const = default;
+};
+
+inline bool is_other(const WideKey& held, const WideKey& key) { return held.exists && !(held == key); }
+
+inline uint64_t hash_of(const WideKey& key) {
+  uint64_t hash = static_cast<uint64_t>(key.label);
+  for (const uint64_t part : {static_cast<uint64_t>(key.i), static_cast<uint64_t>(key.j),
+                              std::bit_cast<uint64_t>(key.m), std::bit_cast<uint64_t>(key.n)}) {
+    hash = (hash ^ (hash >> 32) ^ part) * 0x9e3779b97f4a7c15u;
+  }
+  return hash;
+}
+
+// How a code and a label fit into one word: each field as its distance from the least value it takes in this input,
+// n in the lowest bits, then m, j, i, and the label in the highest.
+struct KeyLayout {
+  int64_t label_origin, size_origin[2];  // of i and j
+  double offset_origin[2];               // of m and n
+  int label_shift, size_shift[2], offset_shift[2];
+
+  // Nothing if 63 bits are too few or a size lies outside the table.
+  static std::optional<KeyLayout> fit(const Extents& extents, const IoUHash& hash) {
+    KeyLayout layout;
+    int used = 0;
+    int size_bits[2];
+    for (const int axis : {1, 0}) {
+      const Range& sizes = extents.sizes[axis];
+      const Range& centers = extents.centers[axis];
+      if (!hash.cells->covers(sizes)) return std::nullopt;
+      const AxisCell small = hash.cells->find(sizes.least), large = hash.cells->find(sizes.greatest);
+      // An offset grows with the centre and, away from 0, with 1/delta: these are its extremes.
+      const double least =
+          offset_of(centers.least, (centers.least < 0 ? small : large).inverse_delta, hash.shift);
+      const double greatest =
+          offset_of(centers.greatest, (centers.greatest < 0 ? large : small).inverse_delta, hash.shift);
+      if (!(greatest - least < kOffsetLimit)) return std::nullopt;
+      layout.size_origin[axis] = small.index;
+      layout.offset_origin[axis] = least;
+      layout.offset_shift[axis] = used;
+      used += static_cast<int>(std::bit_width(static_cast<uint64_t>(greatest - least)));
+      size_bits[axis] = static_cast<int>(std::bit_width(static_cast<uint64_t>(large.index - small.index)));
+    }
+    for (const int axis : {1, 0}) {
+      layout.size_shift[axis] = used;
+      used += size_bits[axis];
+    }
+    layout.label_origin = extents.labels.least;
+    layout.label_shift = used;
+    used += static_cast<int>(std::bit_width(layout.distance(extents.labels.greatest)));
+    if (used > 63) return std::nullopt;
+    return layout;
+  }
+
+  HASHNMS_INLINE uint64_t size_field(int axis, int64_t index) const {
+    return static_cast<uint64_t>(index - size_origin[axis]) << size_shift[axis];
+  }
+
+  // An integer in [0, 2^51) held in a double: adding 2^52 lays it bare in the mantissa, which vectorises.
+  HASHNMS_INLINE uint64_t offset_field(int axis, double offset) const {
+    const uint64_t bits = std::bit_cast<uint64_t>(offset - offset_origin[axis] + 0x1p52);
+    return (bits & ((uint64_t(1) << 52) - 1)) << offset_shift[axis];
+  }
+
+  HASHNMS_INLINE uint64_t label_field(int64_t label) const { return distance(label) << label_shift; }
+
+ private:
+  static constexpr double kOffsetLimit = 0x1p51;
+
+  uint64_t distance(int64_t label) const {
+    return static_cast<uint64_t>(label) - static_cast<uint64_t>(label_origin);
+  }
+};
+
+namespace detail {
+
+constexpr size_t kBlock = 32;
+
+// The keys of kBlock boxes, labels aside. Short stages with both axes side by side, so that all but the look-up in
+// the table runs in vectors.
+template <BoxFormat format, class T>
+HASHNMS_INLINE void pack_block(const T* rows, const IoUHash& hash, const KeyLayout& layout, PackedKey* keys) {
+  double size[2 * kBlock], center[2 * kBlock], inverse_delta[2 * kBlock], offset[2 * kBlock];
+  uint64_t bucket[2 * kBlock];
+  int64_t index[2 * kBlock];
+  for (size_t k = 0; k < kBlock; ++k) {
+    for (int axis = 0; axis < 2; ++axis) {
+      size[2 * k + axis] = size_of<format>(rows + 4 * k, axis);
+      center[2 * k + axis] = center_of<format>(rows + 4 * k, axis);
+    }
+  }
+  for (size_t k = 0; k < 2 * kBlock; ++k) bucket[k] = hash.cells->bucket_of(size[k]);
+  for (size_t k = 0; k < 2 * kBlock; ++k) {
+    const AxisCell cell = hash.cells->find(size[k], bucket[k]);
+    index[k] = cell.index;
+    inverse_delta[k] = cell.inverse_delta;
+  }
+  for (size_t k = 0; k < 2 * kBlock; ++k) offset[k] = offset_of(center[k], inverse_delta[k], hash.shift);
+  for (size_t k = 0; k < kBlock; ++k) {
+    const PackedKey key = layout.size_field(0, index[2 * k]) | layout.size_field(1, index[2 * k + 1]) |
+                          layout.offset_field(0, offset[2 * k]) | layout.offset_field(1, offset[2 * k + 1]);
+    keys[k] = (size[2 * k] > 0) & (size[2 * k + 1] > 0) ? key + 1 : PackedKey{};
+  }
+}
+
+template <BoxFormat format, class T>
+HASHNMS_INLINE void pack_keys(const BoxView<T>& view, const IoUHash& hash, const KeyLayout& layout, size_t begin,
+                              size_t end, PackedKey* keys) {
+  T gathered[4 * kBlock] = {};
+  PackedKey last_keys[kBlock];
+  for (; begin < end; begin += kBlock) {
+    const size_t count = std::min(end - begin, kBlock);
+    const T* rows = view.boxes + 4 * begin;
+    if (view.selected || count < kBlock) {
+      for (size_t k = 0; k < count; ++k) std::copy_n(view.boxes + 4 * view.row(begin + k), 4, gathered + 4 * k);
+      rows = gathered;
+    }
+    PackedKey* const block = count < kBlock ? last_keys : keys + begin;
+    pack_block<format>(rows, hash, layout, block);
+    if (view.labels) {
+      for (size_t k = 0; k < count; ++k) {
+        const PackedKey label = layout.label_field(view.labels[view.row(begin + k)]);
+        block[k] = block[k] ? block[k] + label : PackedKey{};
+      }
+    }
+    if (count < kBlock) std::copy_n(last_keys, count, keys + begin);
+  }
+}
+
+template <class T>
+HASHNMS_INLINE void pack_keys(const BoxView<T>& view, const IoUHash& hash, const KeyLayout& layout, size_t begin,
+                              size_t end, PackedKey* keys) {
+  switch (view.format) {
+    case BoxFormat::xyxy:
+      return pack_keys<BoxFormat::xyxy>(view, hash, layout, begin, end, keys);
+    case BoxFormat::xywh:
+      return pack_keys<BoxFormat::xywh>(view, hash, layout, begin, end, keys);
+    case BoxFormat::cxcywh:
+      return pack_keys<BoxFormat::cxcywh>(view, hash, layout, begin, end, keys);
+  }
+}
+
+}  // namespace detail
+
+// The keys of the view's boxes [begin, end).
+HASHNMS_VECTOR_CLONES static void make_keys(const BoxView<float>& view, const IoUHash& hash, const KeyLayout& layout,
+                                            size_t begin, size_t end, PackedKey* keys) {
+  detail::pack_keys(view, hash, layout, begin, end, keys);
+}
+HASHNMS_VECTOR_CLONES static void make_keys(const BoxView<double>& view, const IoUHash& hash, const KeyLayout& layout,
+                                            size_t begin, size_t end, PackedKey* keys) {
+  detail::pack_keys(view, hash, layout, begin, end, keys);
+}
+
+// The same without a layout. False if an offset is not finite: a float64 box too small for its distance.
+template <class T>
+bool make_keys(const BoxView<T>& view, const IoUHash& hash, size_t begin, size_t end, WideKey* keys) {
+  bool finite = true;
+  for (size_t k = begin; k < end; ++k) {
+    const size_t row = view.row(k);
+    const Code code = code_of(view.boxes + 4 * row, view.format, hash);
+    keys[k] = {code.exists, view.labels ? view.labels[row] : 0, code.i, code.j, code.m, code.n};
+    finite &= std::isfinite(code.m) && std::isfinite(code.n);
+  }
+  return finite;
+}
+
+}  // namespace hashnms

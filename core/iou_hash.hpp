@@ -1,0 +1,213 @@
+// IoUHash: the cell of a width, and from it the code (i, j, m, n) of a box (Alg. 1).
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "box.hpp"
+#include "dispatch.hpp"
+#include "double_double.hpp"
+
+namespace hashnms {
+
+// One axis of a cell: its index i (or j) and 1/delta_i, the number of cells per unit of offset.
+struct AxisCell {
+  int64_t index;
+  double inverse_delta;
+};
+
+// The cells of all widths for one (alpha, W_0); heights use the same table.
+//
+// Eqn. 2 rounds (log W_0 - log w) / log alpha, so cell i holds the widths from W_0 alpha^(1/2 - i), its edge, up to
+// the next edge. No logarithm is taken per box: the top bits of w name a bucket so narrow that it holds at most one
+// edge, and one comparison decides.
+class CellTable {
+ public:
+  CellTable(double alpha, double origin)
+      : alpha_(alpha),
+        ratio_(to_double_double(alpha)),
+        origin_(to_double_double(origin)),
+        edge_origin_(origin_ * square_root(ratio_)) {
+    if (alpha <= kLargestTabulatedAlpha) build_buckets();
+  }
+
+  // Whether find() answers for these widths; find_slowly() answers for all above 0.
+  bool covers(const Range& widths) const {
+    return !buckets_.empty() && widths.least >= kSmallestWidth && widths.greatest < kWidthLimit;
+  }
+
+  // The cell of a width for which covers() holds, in two steps so that the first can run in vectors. A width of 0 is
+  // taken for the smallest.
+  HASHNMS_INLINE uint64_t bucket_of(double width) const {
+    const double tabulated = width > kSmallestWidth ? width : kSmallestWidth;
+    return (std::bit_cast<uint64_t>(tabulated) >> shift_) - first_bucket_;
+  }
+  HASHNMS_INLINE AxisCell find(double width, uint64_t bucket_index) const {
+    const Bucket& bucket = buckets_[bucket_index];
+    const size_t past_edge = width >= bucket.edge;
+    return {bucket.index + static_cast<int64_t>(past_edge), bucket.inverse_delta[past_edge]};
+  }
+  AxisCell find(double width) const { return find(width, bucket_of(width)); }
+
+  // The cell of any width above 0.
+  AxisCell find_any(double width) const { return covers({width, width}) ? find(width) : find_slowly(width); }
+
+  AxisCell find_slowly(double width) const {
+    const double cells_per_nat = -1.0 / std::log1p(alpha_ - 1.0);
+    const double estimate = (std::log(width) - std::log(nearest_double(origin_))) * cells_per_nat;
+    auto index = static_cast<int64_t>(std::floor(estimate + 0.5));
+    while (width < edge(index)) --index;
+    while (width >= edge(index + 1)) ++index;
+    return {index, inverse_delta(index)};
+  }
+
+  // The least double in cell `index`: W_0 alpha^(1/2 - index), rounded up.
+  double edge(int64_t index) const { return rounded_up(over_alpha_power(edge_origin_, index)); }
+
+  double inverse_delta(int64_t index) const {
+    const double center = nearest_double(over_alpha_power(origin_, index));  // Eqn. 1
+    return 1.0 / (center * (1.0 - alpha_) / (1.0 + alpha_));                 // Eqn. 4
+  }
+
+  // All edges that lie among the widths of float32 boxes, and 1/delta of the cell that starts at each, for backends
+  // that search the table themselves. `first` is the index of the first cell.
+  struct Cells {
+    int64_t first;
+    std::vector<double> edges;
+    std::vector<double> inverse_deltas;
+  };
+  Cells float32_cells() const {
+    const int64_t first = find_slowly(kSmallestWidth).index;
+    Cells cells{first, {}, {}};
+    for (int64_t i = first; i == first || cells.edges.back() < kWidthLimit; ++i) {
+      cells.edges.push_back(edge(i));
+      cells.inverse_deltas.push_back(inverse_delta(i));
+    }
+    return cells;
+  }
+
+ private:
+  // float32 boxes have widths from 2^-149 to less than 2^129.
+  static constexpr double kSmallestWidth = 0x1p-149;
+  static constexpr double kWidthLimit = 0x1p129;
+  // The table has about 193 / (1 - alpha) cells: 19,000 here. Nearer to 1 a cell is found slowly.
+  static constexpr double kLargestTabulatedAlpha = 0.99;
+
+  struct Bucket {
+    double edge;  // of cell index + 1
+    double inverse_delta[2];
+    int64_t index;
+  };
+
+  DoubleDouble over_alpha_power(const DoubleDouble& value, int64_t index) const {
+    return index < 0 ? value * power(ratio_, -static_cast<uint64_t>(index))
+                     : value / power(ratio_, static_cast<uint64_t>(index));
+  }
+
+  void build_buckets() {
+    int mantissa_bits = 0;
+    while (std::ldexp(1.0, -mantissa_bits) >= 1.0 / alpha_ - 1.0) ++mantissa_bits;
+    shift_ = 52 - mantissa_bits;
+    first_bucket_ = std::bit_cast<uint64_t>(kSmallestWidth) >> shift_;
+    const uint64_t end = std::bit_cast<uint64_t>(kWidthLimit) >> shift_;
+    buckets_.reserve(end - first_bucket_);
+    const Cells cells = float32_cells();
+    size_t cell = 0;
+    for (uint64_t top = first_bucket_; top < end; ++top) {
+      const auto start = std::bit_cast<double>(top << shift_);
+      while (start >= cells.edges[cell + 1]) ++cell;
+      buckets_.push_back({cells.edges[cell + 1],
+                          {cells.inverse_deltas[cell], cells.inverse_deltas[cell + 1]},
+                          cells.first + static_cast<int64_t>(cell)});
+    }
+  }
+
+  double alpha_;
+  DoubleDouble ratio_, origin_, edge_origin_;
+  std::vector<Bucket> buckets_;
+  uint64_t first_bucket_ = 0;
+  int shift_ = 0;
+};
+
+// One function of the family used by HNMS, where W_0 = H_0 and b_x = b_y (Eqn. 16).
+struct IoUHash {
+  const CellTable* cells;
+  double shift;
+};
+
+// The K functions of Multi-HNMS, from their W_0; function k is shifted by k/K.
+class HashFamily {
+ public:
+  HashFamily(double alpha, std::vector<double> origins) : alpha_(alpha), origins_(std::move(origins)) {
+    if (origins_.size() > kMostTables) return;
+    for (const double origin : origins_) tables_.emplace_back(alpha, origin);
+  }
+
+  size_t size() const { return origins_.size(); }
+  double shift(size_t k) const { return static_cast<double>(k) / static_cast<double>(size()); }
+
+  // Calls use(hash) with function k. In a large family each table is made when it is needed.
+  template <class Use>
+  auto with_hash(size_t k, const Use& use) const {
+    if (!tables_.empty()) return use(IoUHash{&tables_[k], shift(k)});
+    const CellTable table(alpha_, origins_[k]);
+    return use(IoUHash{&table, shift(k)});
+  }
+
+ private:
+  static constexpr size_t kMostTables = 16;
+  double alpha_;
+  std::vector<double> origins_;
+  std::vector<CellTable> tables_;
+};
+
+// m = round(x / delta - b), Eqn. 6, where round is floor(v + 1/2): the one that fits the half-open cells of Eqn. 15.
+// An offset is an integer held in a double: exact up to 2^53, and it cannot wrap beyond.
+HASHNMS_INLINE double offset_of(double center, double inverse_delta, double shift) {
+  return std::floor(center * inverse_delta - shift + 0.5);
+}
+
+// The whole code of a box; `exists` is false for a box without area.
+struct Code {
+  bool exists;
+  int64_t i, j;
+  double m, n;
+};
+
+template <class T>
+Code code_of(const T* row, BoxFormat format, const IoUHash& hash) {
+  const double width = size_of(row, format, 0), height = size_of(row, format, 1);
+  if (!(width > 0 && height > 0)) return {};
+  const AxisCell i = hash.cells->find_any(width), j = hash.cells->find_any(height);
+  return {true, i.index, j.index, offset_of(center_of(row, format, 0), i.inverse_delta, hash.shift),
+          offset_of(center_of(row, format, 1), j.inverse_delta, hash.shift)};
+}
+
+// Writes i, j, m, n for each box. A box without width has i = -2^63, the limit of ever smaller boxes, and m = 0;
+// likewise without height. False if an offset does not fit 64 bits or the box is not legal.
+template <class T>
+bool iou_codes(const T* boxes, BoxFormat format, size_t count, const CellTable& widths, const CellTable& heights,
+               double bx, double by, int64_t* codes) {
+  const CellTable* tables[2] = {&widths, &heights};
+  const double shifts[2] = {bx, by};
+  for (size_t k = 0; k < 4 * count; k += 4) {
+    for (int axis = 0; axis < 2; ++axis) {
+      const double size = size_of(boxes + k, format, axis), center = center_of(boxes + k, format, axis);
+      if (!(size >= 0 && std::isfinite(size) && std::isfinite(center))) return false;
+      AxisCell cell{std::numeric_limits<int64_t>::min(), 0.0};
+      if (size > 0) cell = tables[axis]->find_any(size);
+      const double offset = offset_of(center, cell.inverse_delta, size > 0 ? shifts[axis] : 0.0);
+      if (!(std::abs(offset) < 0x1p63)) return false;
+      codes[k + axis] = cell.index;
+      codes[k + axis + 2] = static_cast<int64_t>(offset);
+    }
+  }
+  return true;
+}
+
+}  // namespace hashnms

@@ -1,0 +1,24 @@
+"""hashnms: non-maximum suppression for crowded scenes, fast, exact and simple, by hashing boxes."""
+
+try:
+    from hashnms import _core as _core
+except ImportError as error:
+    raise ImportError(
+        "hashnms's compiled core is missing: was the package built? From a checkout, run `pip install .` "
+        "and leave the checkout's own folder off sys.path."
+    ) from error
+
+from hashnms._threads import get_num_threads, set_num_threads
+from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
+from hashnms.suppression import hnms
+
+__all__ = [
+    "IoUHash",
+    "alpha_for_bound",
+    "get_num_threads",
+    "hash_family",
+    "hnms",
+    "iou_hash",
+    "iou_lower_bound",
+    "set_num_threads",
+]

@@ -1,0 +1,38 @@
+"""How many threads a call may use. The answer of a call never depends on it."""
+
+from __future__ import annotations
+
+import os
+
+from hashnms import _validate
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_num_threads = _available_cores()
+
+
+def get_num_threads() -> int:
+    """The number of threads that a call may use: by default, one for each core this process may run on.
+
+    >>> get_num_threads() >= 1
+    True
+    """
+    return _num_threads
+
+
+def set_num_threads(num_threads: int) -> None:
+    """Let each call use up to this many threads; small work stays on one. Results do not depend on it.
+
+    >>> before = get_num_threads()
+    >>> set_num_threads(1)
+    >>> get_num_threads()
+    1
+    >>> set_num_threads(before)
+    """
+    global _num_threads  # noqa: PLW0603
+    _num_threads = _validate.count_value("num_threads", num_threads)

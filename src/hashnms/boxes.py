@@ -1,0 +1,41 @@
+"""Box formats and pairwise IoU, for a few thousand boxes at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hashnms import _validate
+
+
+def to_xyxy(boxes: Any, box_format: str) -> NDArray[Any]:
+    """Boxes of any format as corners, in their own float type.
+
+    >>> to_xyxy([[10.0, 10.0, 4.0, 2.0]], "cxcywh")
+    array([[ 8.,  9., 12., 11.]])
+    """
+    array = _validate.boxes_array(boxes)
+    _validate.box_format_value(box_format)
+    if box_format == "xyxy":
+        return array
+    first, size = array[:, :2], array[:, 2:]
+    low = first if box_format == "xywh" else first - size / 2
+    return np.concatenate([low, low + size], axis=1)
+
+
+def pairwise_iou(boxes1: Any, boxes2: Any) -> NDArray[Any]:
+    """The (N, M) IoUs of xyxy boxes, in their float type; 0 where a box has no area.
+
+    >>> pairwise_iou([[0.0, 0.0, 2.0, 2.0]], [[1.0, 0.0, 3.0, 2.0], [0.0, 0.0, 2.0, 2.0]])
+    array([[0.33333333, 1.        ]])
+    """
+    a, b = _validate.boxes_array(boxes1), _validate.boxes_array(boxes2)
+    area_a, area_b = ((x[:, 2] - x[:, 0]) * (x[:, 3] - x[:, 1]) for x in (a, b))
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    side = np.maximum(high - low, 0)
+    intersection = side[..., 0] * side[..., 1]
+    union = area_a[:, None] + area_b[None, :] - intersection
+    return np.divide(intersection, union, out=np.zeros_like(union), where=union > 0)

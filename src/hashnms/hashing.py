@@ -1,0 +1,149 @@
+"""IoUHash (Alg. 1), its family of shifted functions, and the IoU that two boxes of one cell cannot go below."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hashnms import _core, _validate
+
+
+@dataclass(frozen=True)
+class IoUHash:
+    """The parameters of one hash function: `IoUHash(...)(boxes)` is `iou_hash(boxes, ...)`."""
+
+    alpha: float
+    w0: float = 1.0
+    h0: float = 1.0
+    bx: float = 0.0
+    by: float = 0.0
+
+    def __call__(self, boxes: Any, *, box_format: str = "xyxy") -> NDArray[np.int64]:
+        return iou_hash(boxes, **asdict(self), box_format=box_format)
+
+
+def iou_hash(
+    boxes: Any,
+    *,
+    alpha: float,
+    w0: float = 1.0,
+    h0: float = 1.0,
+    bx: float = 0.0,
+    by: float = 0.0,
+    box_format: str = "xyxy",
+) -> NDArray[np.int64]:
+    """Hash each box to its code (i, j, m, n): two boxes with one code overlap by at least `iou_lower_bound(alpha)`.
+
+    The width falls into cell i, whose centre is W_i = w0 / alpha**i, the height into cell j, and the centre of the
+    box into the cells m and n, (1 - alpha) / (1 + alpha) times W_i wide. Cells are half-open: a value on the edge
+    belongs to the upper one. The same box has the same code on every machine and backend.
+
+    Args:
+        boxes: (N, 4), see `hnms` for the types.
+        alpha: in (0, 1), the IoU of two boxes in adjacent cells; the greater, the smaller the cells.
+        w0: centre of the width cell 0, above 0; h0 likewise for heights.
+        h0: centre of the height cell 0, above 0.
+        bx: shift of the x cells, in cells; by likewise for y.
+        by: shift of the y cells, in cells.
+        box_format: "xyxy", "xywh" or "cxcywh".
+
+    Returns:
+        (N, 4) int64, the columns i, j, m, n. A box without width has no cell: its i is the least int64 and its m
+        is 0; without height, likewise j and n.
+
+    Raises:
+        ValueError: for illegal numbers, and where m or n does not fit 64 bits: a tiny box far from the origin.
+
+    >>> iou_hash([[0.0, 0.0, 10.0, 20.0]], alpha=0.7)
+    array([[ 6,  8,  3,  3]])
+    """
+    alpha = _validate.alpha_value(alpha)
+    array = _validate.boxes_array(boxes)
+    code = _core.iou_hash(
+        array,
+        _cell_table(alpha, _validate.origin_value("w0", w0)),
+        _cell_table(alpha, _validate.origin_value("h0", h0)),
+        _validate.shift_value("bx", bx),
+        _validate.shift_value("by", by),
+        _validate.box_format_value(box_format),
+    )
+    if code is None:
+        _validate.illegal_rows(array, None, box_format, alpha)
+    return code
+
+
+def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
+    """The hash functions of Multi-HNMS: function k of K is shifted by k/K of a cell in every dimension (Eqn. 16).
+
+    >>> hash_family(0.25, 2)
+    [IoUHash(alpha=0.25, w0=1.0, h0=1.0, bx=0.0, by=0.0), IoUHash(alpha=0.25, w0=2.0, h0=2.0, bx=0.5, by=0.5)]
+    """
+    alpha = _validate.alpha_value(alpha)
+    count = _validate.count_value("num_hashes", num_hashes)
+    return [IoUHash(alpha, w0, w0, k / count, k / count) for k, w0 in enumerate(_origins(alpha, count))]
+
+
+def iou_lower_bound(alpha: float) -> float:
+    """The IoU that two boxes with the same code have at least (Appendix, Alg. 4).
+
+    It is attained at the corners of a cell, so trying all 2**8 of them finds it. It grows with alpha, and is 0 where
+    two boxes of a cell need not overlap at all (Eqn. 14 fails: alpha below about 0.296).
+
+    >>> round(iou_lower_bound(0.73), 4)
+    0.5015
+    """
+    alpha = _validate.alpha_value(alpha)
+    delta = (1.0 - alpha) / (1.0 + alpha)
+    if not delta < alpha**0.5:  # Eqn. 14
+        return 0.0
+    # One axis, with the cell's centre at 0 and size 1: sizes of the two boxes, and how far they overlap.
+    corner = np.array(list(product((-0.5, 0.5), repeat=4)))
+    size = alpha ** -corner[:, :2]
+    center = delta * corner[:, 2:]
+    overlap = (center + size / 2).min(axis=1) - (center - size / 2).max(axis=1)
+    intersection = overlap[:, None] * overlap[None, :]
+    areas = (size[:, None, :] * size[None, :, :]).sum(axis=2)
+    return float((intersection / (areas - intersection)).min())
+
+
+def alpha_for_bound(bound: float) -> float:
+    """The smallest alpha whose `iou_lower_bound` is at least `bound`, which must be in (0, 1).
+
+    >>> round(alpha_for_bound(0.5), 4)
+    0.7291
+    """
+    bound = _validate.bound_value(bound)
+    below, enough = 0.0, 1.0 - 2.0**-53
+    if iou_lower_bound(enough) < bound:
+        raise ValueError(f"bound must be at most {iou_lower_bound(enough)}, the bound of the largest alpha, got {bound}")
+    while True:
+        middle = (below + enough) / 2
+        if middle in (below, enough):
+            return enough
+        below, enough = (below, middle) if iou_lower_bound(middle) >= bound else (middle, enough)
+
+
+@lru_cache(maxsize=32)
+def core_family(alpha: float, num_hashes: int) -> _core.HashFamily:
+    """The core's form of `hash_family`; made once and kept, for it holds the tables."""
+    return _core.HashFamily(alpha, _origins(alpha, num_hashes))
+
+
+@lru_cache(maxsize=32)
+def _cell_table(alpha: float, origin: float) -> _core.CellTable:
+    return _core.CellTable(alpha, origin)
+
+
+def _origins(alpha: float, num_hashes: int) -> list[float]:
+    """W_0 = alpha**(-k/K) for each k. In decimal arithmetic: libm's pow differs between machines in the last bit."""
+    with localcontext() as context:
+        context.prec = 40
+        exact = [Decimal(alpha) ** (Decimal(-k) / num_hashes) for k in range(num_hashes)]
+    return [min(float(origin), sys.float_info.max) for origin in exact]

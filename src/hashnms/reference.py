@@ -1,0 +1,159 @@
+"""The paper in plain Python, line by line: the oracle of every test, and readable documentation. Slow on purpose.
+
+Equation and algorithm numbers are those of "Hashing-based Non-Maximum Suppression for Crowded Object Detection".
+Boxes are taken as (w, h, x, y) with x, y the centre, in double precision; inputs are not checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from decimal import Decimal, localcontext
+from itertools import product
+from math import floor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def iou_hash(
+    boxes: Any,
+    *,
+    alpha: float,
+    w0: float = 1.0,
+    h0: float = 1.0,
+    bx: float = 0.0,
+    by: float = 0.0,
+    box_format: str = "xyxy",
+) -> list[tuple[int, int, int, int] | None]:
+    """Alg. 1: the code (i, j, m, n) of each box, None for a box without area."""
+    codes: list[tuple[int, int, int, int] | None] = []
+    for w, h, x, y in whxy(boxes, box_format):
+        if w == 0 or h == 0:
+            codes.append(None)
+            continue
+        i = _size_cell(w, w0, alpha)  # Eqn. 2
+        j = _size_cell(h, h0, alpha)  # Eqn. 3
+        delta_i = _cell_center(i, w0, alpha) * (1 - alpha) / (1 + alpha)  # Eqn. 4
+        delta_j = _cell_center(j, h0, alpha) * (1 - alpha) / (1 + alpha)  # Eqn. 8
+        m = _round(x * (1 / delta_i) - bx)  # Eqn. 6
+        n = _round(y * (1 / delta_j) - by)  # Eqn. 7
+        codes.append((i, j, m, n))
+    return codes
+
+
+def whxy(boxes: Any, box_format: str = "xyxy") -> list[tuple[float, float, float, float]]:
+    """Width, height and centre of each box in double precision."""
+    rows = np.asarray(boxes, np.float64).reshape(-1, 4).tolist()
+    if box_format == "xyxy":
+        return [(c - a, d - b, a / 2 + c / 2, b / 2 + d / 2) for a, b, c, d in rows]
+    if box_format == "xywh":
+        return [(c, d, a + c / 2, b + d / 2) for a, b, c, d in rows]
+    return [(c, d, a, b) for a, b, c, d in rows]
+
+
+def _round(value: float) -> int:
+    """The rounding that fits the half-open cells [-0.5, 0.5) of Eqn. 15."""
+    return floor(value + 0.5)
+
+
+def _size_cell(w: float, w0: float, alpha: float) -> int:
+    """Eqn. 2, i = round((log W_0 - log w) / log alpha), with enough digits to be right on a cell's edge."""
+    with localcontext() as context:
+        context.prec = 50
+        exact = (Decimal(w0).ln() - Decimal(w).ln()) / Decimal(alpha).ln() + Decimal("0.5")
+        return int((exact + Decimal("1e-40")).to_integral_value("ROUND_FLOOR"))  # 1e-40: the last digits are noise
+
+
+def _cell_center(i: int, w0: float, alpha: float) -> float:
+    """Eqn. 1, W_i = W_0 / alpha**i."""
+    with localcontext() as context:
+        context.prec = 50
+        return float(Decimal(w0) / Decimal(alpha) ** i)
+
+
+def hash_family(alpha: float, num_hashes: int) -> list[dict[str, float]]:
+    """Eqn. 16: log W_0 = log H_0 = -log(alpha) k/K and b_x = b_y = k/K."""
+    family = []
+    for k in range(num_hashes):
+        with localcontext() as context:
+            context.prec = 50
+            w0 = float((-Decimal(alpha).ln() * k / num_hashes).exp())
+        family.append({"alpha": alpha, "w0": w0, "h0": w0, "bx": k / num_hashes, "by": k / num_hashes})
+    return family
+
+
+def iou_lower_bound(alpha: float) -> float:
+    """Alg. 4: the least IoU over all corners of a cell."""
+    if not (1 - alpha) / (1 + alpha) < alpha**0.5:  # Eqn. 14
+        return 0.0
+    delta = (1 - alpha) / (1 + alpha)
+    min_iou = 1.0
+    for i1, j1, m1, n1, i2, j2, m2, n2 in product((-0.5, 0.5), repeat=8):
+        w1, h1, x1, y1 = 1 / alpha**i1, 1 / alpha**j1, m1 * delta, n1 * delta  # Eqn. 15
+        w2, h2, x2, y2 = 1 / alpha**i2, 1 / alpha**j2, m2 * delta, n2 * delta
+        overlap_x = min(x1 + w1 / 2, x2 + w2 / 2) - max(x1 - w1 / 2, x2 - w2 / 2)
+        overlap_y = min(y1 + h1 / 2, y2 + h2 / 2) - max(y1 - h1 / 2, y2 - h2 / 2)
+        intersection = overlap_x * overlap_y
+        min_iou = min(min_iou, intersection / (w1 * h1 + w2 * h2 - intersection))
+    return min_iou
+
+
+def hnms(
+    boxes: Any,
+    scores: Any,
+    *,
+    alpha: float = 0.7,
+    num_hashes: int = 1,
+    labels: Any = None,
+    box_format: str = "xyxy",
+) -> NDArray[np.int64]:
+    """Alg. 3: HNMS once for each hash of the family, each on what the last one kept."""
+    boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
+    labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
+    keep = np.arange(len(boxes))
+    for parameters in hash_family(alpha, num_hashes):
+        codes = iou_hash(boxes[keep], **parameters, box_format=box_format)
+        keep = keep[_best_of_each_cell(codes, scores[keep], labels[keep])]
+    return keep[np.argsort(-scores[keep].astype(np.float64), kind="stable")]
+
+
+def _best_of_each_cell(codes: list[Any], scores: Any, labels: Any) -> list[int]:
+    """Alg. 2, with the label beside the code; a box without a code is a cell of its own."""
+    code2idx: dict[Hashable, int] = {}
+    for i, code in enumerate(codes):
+        cell = ("no area", i) if code is None else (code, int(labels[i]))
+        if cell in code2idx:
+            pre = code2idx[cell]
+            if scores[pre] < scores[i]:
+                code2idx[cell] = i
+        else:
+            code2idx[cell] = i
+    return sorted(code2idx.values())
+
+
+def nms(boxes: Any, scores: Any, iou_threshold: float = 0.5, *, labels: Any = None) -> NDArray[np.int64]:
+    """Sec. 2.2: go through xyxy boxes by decreasing score; a kept box suppresses those of its label with IoU > threshold.
+
+    The IoU is computed in the boxes' own float type and compared with the threshold as a double.
+    """
+    boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
+    order = np.argsort(-scores.astype(np.float64), kind="stable")
+    sorted_boxes = boxes[order]
+    sorted_labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)[order]
+    x1, y1, x2, y2 = sorted_boxes.T
+    area = (x2 - x1) * (y2 - y1)
+    suppressed = np.zeros(len(boxes), bool)
+    keep = []
+    for i in range(len(boxes)):
+        if suppressed[i]:
+            continue
+        keep.append(order[i])
+        rest = slice(i + 1, None)
+        width = np.maximum(np.minimum(x2[i], x2[rest]) - np.maximum(x1[i], x1[rest]), 0)
+        height = np.maximum(np.minimum(y2[i], y2[rest]) - np.maximum(y1[i], y1[rest]), 0)
+        intersection = width * height
+        with np.errstate(invalid="ignore"):  # 0 / 0, two boxes without area: not above any threshold
+            iou = intersection / (area[i] + area[rest] - intersection)
+        suppressed[rest] |= (iou.astype(np.float64) > iou_threshold) & (sorted_labels[rest] == sorted_labels[i])
+    return np.array(keep, np.int64)

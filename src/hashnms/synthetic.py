@@ -1,0 +1,155 @@
+"""Seeded scenes that look like a detector's raw output before suppression: for tests, benchmarks, the demo and docs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Five pyramid levels, as in FPN; level 0 takes the smallest objects.
+NUM_LEVELS = 5
+
+#: One image's raw boxes at the paper's P1: 9,000 from each level. Larger scenes are larger images, equally dense.
+BOXES_PER_IMAGE = 9_000 * NUM_LEVELS
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What one image of a kind of scene holds; sizes are in pixels."""
+
+    num_objects: int
+    image_size: tuple[int, int]
+    object_size: tuple[float, float]  # median width and height
+    size_spread: float  # standard deviation of the logarithm of the size
+    placement: float  # 0: a regular grid; 1: anywhere within one's own grid cell; more: across cells
+    num_classes: int
+
+
+#: Densities of the paper's datasets (CARPK, SKU-110K, CrowdHuman), and an aerial view.
+PRESETS = {
+    "parking_lot": Preset(103, (1280, 720), (62.0, 58.0), 0.15, 0.5, 3),
+    "shelf": Preset(147, (1333, 1000), (70.0, 95.0), 0.25, 0.3, 10),
+    "crowd": Preset(27, (1333, 800), (110.0, 260.0), 0.45, 3.0, 2),
+    "aerial": Preset(500, (1920, 1080), (26.0, 24.0), 0.40, 1.5, 10),
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Raw detections in random order, and the objects they were made from. Boxes are xyxy float32 pixels."""
+
+    boxes: NDArray[np.float32]  # (N, 4)
+    scores: NDArray[np.float32]  # (N,), in [0, 1]
+    labels: NDArray[np.int64]  # (N,), the class
+    levels: NDArray[np.int64]  # (N,), the pyramid level
+    gt_boxes: NDArray[np.float32]  # (M, 4)
+    gt_labels: NDArray[np.int64]  # (M,)
+    image_size: tuple[int, int]  # width, height
+
+
+def make_scene(
+    preset: str = "parking_lot",
+    num_boxes: int = BOXES_PER_IMAGE,
+    *,
+    seed: int = 0,
+    num_objects: int | None = None,
+    background: float = 0.3,
+) -> Scene:
+    """Make a crowded scene with its raw boxes.
+
+    Args:
+        preset: one of `PRESETS`.
+        num_boxes: how many raw boxes; any number from 0, and 10**7 takes a few seconds.
+        seed: the same seed gives the same scene.
+        num_objects: objects in the scene; the image grows with it, so the density stays that of the preset. By
+            default the preset's for up to 45,000 boxes, and in proportion to the boxes beyond.
+        background: the share of boxes that belong to no object.
+
+    >>> scene = make_scene("shelf", 9_000)
+    >>> scene.boxes.shape, len(scene.gt_boxes)
+    ((9000, 4), 147)
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
+    if num_boxes < 0:
+        raise ValueError(f"num_boxes must be at least 0, got {num_boxes}")
+    if not 0.0 <= background <= 1.0:
+        raise ValueError(f"background must be in [0, 1], got {background}")
+    kind = PRESETS[preset]
+    if num_objects is None:
+        num_objects = round(kind.num_objects * max(1.0, num_boxes / BOXES_PER_IMAGE))
+    if num_objects < 1:
+        raise ValueError(f"num_objects must be at least 1, got {num_objects}")
+    rng = np.random.default_rng(seed)
+    stretch = (num_objects / kind.num_objects) ** 0.5
+    image = np.array([max(1, round(side * stretch)) for side in kind.image_size], np.float32)
+
+    centers, sizes = _place_objects(rng, kind, num_objects, image)
+    gt_labels = rng.integers(kind.num_classes, size=num_objects)
+    gt_quality = rng.beta(6.0, 2.0, num_objects).astype(np.float32)
+
+    num_background = round(background * num_boxes)
+    num_candidates = num_boxes - num_background
+    owner = rng.integers(num_objects, size=num_candidates)
+    candidates = _candidates(rng, centers, sizes, gt_quality, owner)
+    strays = _background(rng, kind, num_background, image)
+
+    order = rng.permutation(num_boxes)
+    boxes, scores, levels = (np.concatenate(pair)[order] for pair in zip(candidates, strays, strict=True))
+    labels = np.concatenate([gt_labels[owner], rng.integers(kind.num_classes, size=num_background)])[order]
+    return Scene(
+        boxes=_clip(boxes, image),
+        scores=scores,
+        labels=labels,
+        levels=levels,
+        gt_boxes=_clip(_corners(centers, sizes), image),
+        gt_labels=gt_labels,
+        image_size=(int(image[0]), int(image[1])),
+    )
+
+
+def _place_objects(rng: np.random.Generator, kind: Preset, count: int, image: NDArray[Any]) -> tuple[Any, Any]:
+    """Centres and sizes of the objects: one to a grid cell, moved about by `placement`."""
+    columns = int(np.ceil(np.sqrt(count * image[0] / image[1])))
+    rows = -(-count // columns)
+    cell = np.sort(rng.permutation(columns * rows)[:count])
+    grid = np.stack([cell % columns, cell // columns], axis=1) + 0.5
+    moved = grid + kind.placement * (rng.random((count, 2)) - 0.5)
+    centers = (moved * (image / (columns, rows))).astype(np.float32)
+    sizes = np.asarray(kind.object_size) * np.exp(kind.size_spread * rng.standard_normal((count, 2)))
+    return np.clip(centers, 0, image), np.minimum(sizes, image).astype(np.float32)
+
+
+def _candidates(
+    rng: np.random.Generator, centers: Any, sizes: Any, quality: Any, owner: NDArray[np.int64]
+) -> tuple[Any, Any, Any]:
+    """Boxes around their objects, the worse the further off; most come from the level that suits the object."""
+    count = len(owner)
+    detour = rng.choice(np.array([-1, 0, 0, 0, 1]), size=count)
+    levels = np.clip(np.log2(np.sqrt(sizes.prod(axis=1)) / 12.0).astype(np.int64)[owner] + detour, 0, NUM_LEVELS - 1)
+    noise = rng.standard_normal((count, 4), dtype=np.float32)
+    noise *= np.float32(0.12) * (1 + np.abs(detour)[:, None]).astype(np.float32)
+    size = sizes[owner]
+    center = centers[owner] + noise[:, :2] * size
+    scores = quality[owner] * np.exp(-6.0 * (noise**2).sum(axis=1)) * (1 - 0.3 * rng.random(count, dtype=np.float32))
+    return _corners(center, size * np.exp(noise[:, 2:])), scores.astype(np.float32), levels
+
+
+def _background(rng: np.random.Generator, kind: Preset, count: int, image: NDArray[Any]) -> tuple[Any, Any, Any]:
+    """Boxes of any place and size, with low scores."""
+    levels = rng.integers(NUM_LEVELS, size=count)
+    center = rng.random((count, 2), dtype=np.float32) * image
+    scale = (8.0 * 2.0**levels)[:, None] * np.exp(0.5 * rng.standard_normal((count, 2)))
+    scores = 0.3 * rng.random(count, dtype=np.float32) ** 3
+    return _corners(center, scale.astype(np.float32)), scores, levels
+
+
+def _corners(centers: Any, sizes: Any) -> Any:
+    return np.concatenate([centers - sizes / 2, centers + sizes / 2], axis=1)
+
+
+def _clip(boxes: Any, image: NDArray[Any]) -> Any:
+    """Cut the boxes at the image's border, as detectors do."""
+    return np.clip(boxes, 0, np.concatenate([image, image]), out=boxes)
