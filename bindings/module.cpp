@@ -44,9 +44,8 @@ Result<T> give(const std::vector<T>& values) {
 
 template <class T, class Score>
 std::optional<Result<int64_t>> hnms(const Boxes<T>& boxes, const Vector<Score>& scores,
-                                    const std::optional<Vector<int64_t>>& labels,
-                                    const hashnms::HashFamily& family, hashnms::BoxFormat box_format,
-                                    size_t num_threads) {
+                                    const std::optional<Vector<int64_t>>& labels, const hashnms::HashFamily& family,
+                                    hashnms::BoxFormat box_format, size_t num_threads) {
   const int64_t* label_data = labels ? labels->data() : nullptr;
   std::unique_ptr<int64_t[]> keep;
   size_t count = 0;

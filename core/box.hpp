@@ -25,7 +25,9 @@ HASHNMS_INLINE double size_of(const T* row, int axis) {
 template <BoxFormat format, class T>
 HASHNMS_INLINE double center_of(const T* row, int axis) {
   const double first = row[axis], second = row[axis + 2];
-  return format == BoxFormat::xyxy ? 0.5 * first + 0.5 * second : format == BoxFormat::xywh ? first + 0.5 * second : first;
+  return format == BoxFormat::xyxy   ? 0.5 * first + 0.5 * second
+         : format == BoxFormat::xywh ? first + 0.5 * second
+                                     : first;
 }
 
 template <class T>

@@ -74,8 +74,7 @@ struct KeyLayout {
       if (!hash.cells->covers(sizes)) return std::nullopt;
       const AxisCell small = hash.cells->find(sizes.least), large = hash.cells->find(sizes.greatest);
       // An offset grows with the centre and, away from 0, with 1/delta: these are its extremes.
-      const double least =
-          offset_of(centers.least, (centers.least < 0 ? small : large).inverse_delta, hash.shift);
+      const double least = offset_of(centers.least, (centers.least < 0 ? small : large).inverse_delta, hash.shift);
       const double greatest =
           offset_of(centers.greatest, (centers.greatest < 0 ? large : small).inverse_delta, hash.shift);
       if (!(greatest - least < kOffsetLimit)) return std::nullopt;
@@ -111,9 +110,7 @@ struct KeyLayout {
  private:
   static constexpr double kOffsetLimit = 0x1p51;
 
-  uint64_t distance(int64_t label) const {
-    return static_cast<uint64_t>(label) - static_cast<uint64_t>(label_origin);
-  }
+  uint64_t distance(int64_t label) const { return static_cast<uint64_t>(label) - static_cast<uint64_t>(label_origin); }
 };
 
 namespace detail {
@@ -203,7 +200,8 @@ bool make_keys(const BoxView<T>& view, const IoUHash& hash, size_t begin, size_t
   for (size_t k = begin; k < end; ++k) {
     const size_t row = view.row(k);
     const Code code = code_of(view.boxes + 4 * row, view.format, hash);
-    keys[k] = {code.exists, view.labels ? view.labels[row] : 0, code.i, code.j, code.m, code.n};
+    keys[k] =
+        code.exists ? WideKey{true, view.labels ? view.labels[row] : 0, code.i, code.j, code.m, code.n} : WideKey{};
     finite &= std::isfinite(code.m) && std::isfinite(code.n);
   }
   return finite;

@@ -2,7 +2,8 @@
 // FMA is left out on purpose: it would round a product and a sum once instead of twice.
 #pragma once
 
-#if defined(__x86_64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__)) && !defined(HASHNMS_NO_CLONES)
+#if defined(__x86_64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__)) && \
+    !defined(HASHNMS_NO_CLONES)
 #define HASHNMS_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
 #define HASHNMS_INLINE inline __attribute__((always_inline))
 #else

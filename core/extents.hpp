@@ -64,12 +64,9 @@ HASHNMS_INLINE RowExtremes<T> scan_rows(const T* boxes, size_t count) {
       negative[k] = size < negative[k] ? size : negative[k];
     }
   }
-  RowExtremes<T> all{{least[0], least[1], least[2], least[3]},
-                     {greatest[0], greatest[1], greatest[2], greatest[3]},
-                     {least_size[0], least_size[1]},
-                     {greatest_size[0], greatest_size[1]},
-                     std::min(negative[0], negative[1]),
-                     finite[0] + finite[1] + finite[2] + finite[3]};
+  RowExtremes<T> all{{least[0], least[1], least[2], least[3]}, {greatest[0], greatest[1], greatest[2], greatest[3]},
+                     {least_size[0], least_size[1]},           {greatest_size[0], greatest_size[1]},
+                     std::min(negative[0], negative[1]),       finite[0] + finite[1] + finite[2] + finite[3]};
   for (size_t k = 4; k < kLanes; ++k) {
     const size_t column = k % 4;
     all.least[column] = std::min(all.least[column], least[k]);

@@ -23,41 +23,71 @@ using Claims = std::vector<Claim<Score>>;
 
 namespace detail {
 
-// Gathers the winners of the cells, and the boxes without one, among the boxes whose key `is_mine`.
-template <class Key, class T, class Score, class Mine>
-void append_winners(const Key* keys, const BoxView<T>& view, const Score* scores, size_t cells_at_most,
-                    const Mine& is_mine, Claims<Score>& winners) {
-  CellMap<Key, Claim<Score>> cells(cells_at_most);
-  constexpr size_t kCache = 256 * 1024;
-  const size_t lookahead = cells.bytes() > kCache ? 16 : view.count;
-  size_t cell_count = 0;
-  for (size_t k = 0; k < view.count; ++k) {
-    if (k + lookahead < view.count) cells.prefetch(keys[k + lookahead]);
-    if (!is_mine(keys[k])) continue;
-    const size_t row = view.row(k);
-    const Claim<Score> claim(scores[row], static_cast<uint32_t>(row));
-    if (keys[k] == Key{}) {
-      winners.push_back(claim);
-    } else {
-      cell_count += cells.offer(keys[k], claim);
-    }
+// Every box may have a cell of its own; of very many, about half do, and a smaller map then saves more in page faults
+// than growing it sometimes costs.
+inline size_t expected_cells(size_t boxes) { return boxes < (size_t(1) << 18) ? boxes : boxes / 2; }
+
+// Which part of the cells falls to a thread.
+struct Share {
+  size_t part, parts;
+
+  template <class Key>
+  bool holds(const Key& key) const {
+    return (static_cast<uint32_t>(hash_of(key)) * static_cast<uint64_t>(parts)) >> 32 == part;
   }
-  cells.append_winners(cell_count, winners);
+};
+
+// Gathers the winners of the share's cells, and its boxes without one. `shared` is false where the share is all.
+template <bool shared, class Key, class T, class Score>
+void append_winners(const Key* keys, const BoxView<T>& view, const Score* scores, const Share& share,
+                    Claims<Score>& winners) {
+  constexpr size_t kBlock = 64;
+  CellMap<Key, Claim<Score>> cells(expected_cells(view.count / share.parts));
+  size_t mine[kBlock], places[kBlock];
+  Claim<Score> claims[kBlock];
+  for (size_t begin = 0; begin < view.count; begin += kBlock) {
+    size_t count = std::min(kBlock, view.count - begin);
+    if constexpr (shared) {
+      const size_t end = begin + std::exchange(count, 0);
+      for (size_t k = begin; k < end; ++k) {  // chosen without a branch: nobody could predict it
+        mine[count] = k;
+        count += share.holds(keys[k]);
+      }
+    }
+    const auto at = [&](size_t k) { return shared ? mine[k] : begin + k; };
+    cells.make_room(count);
+    for (size_t k = 0; k < count; ++k) {
+      places[k] = cells.place_of(keys[at(k)]);
+      cells.prefetch(places[k]);
+    }
+    for (size_t k = 0; k < count; ++k) {
+      const size_t row = view.row(at(k));
+      claims[k] = Claim<Score>(scores[row], static_cast<uint32_t>(row));
+    }
+    size_t found = 0;
+    for (size_t k = 0; k < count; ++k) {
+      const Key& key = keys[at(k)];
+      if (key == Key{}) {
+        winners.push_back(claims[k]);
+      } else {
+        found += cells.offer(key, places[k], claims[k]);
+      }
+    }
+    cells.add_size(found);
+  }
+  cells.append_winners(winners);
 }
 
-// Every thread reads all keys and takes the cells that fall to it, so one thread decides a cell.
+// Every thread reads all keys and takes the cells of its share, so one thread decides a cell.
 template <class Key, class T, class Score>
 Claims<Score> winners_of(const Key* keys, const BoxView<T>& view, const Score* scores, size_t threads) {
   std::vector<Claims<Score>> winners(threads);
   if (threads == 1) {
-    append_winners(keys, view, scores, view.count, [](const Key&) { return true; }, winners[0]);
+    append_winners<false>(keys, view, scores, Share{0, 1}, winners[0]);
     return std::move(winners[0]);
   }
-  run_parts(threads, [&](size_t part) {
-    const auto is_mine = [&](const Key& key) { return (hash_of(key) >> 16) % threads == part; };
-    const auto mine = static_cast<size_t>(std::count_if(keys, keys + view.count, is_mine));
-    append_winners(keys, view, scores, mine, is_mine, winners[part]);
-  });
+  run_parts(threads,
+            [&](size_t part) { append_winners<true>(keys, view, scores, Share{part, threads}, winners[part]); });
   for (size_t part = 1; part < threads; ++part) {
     winners[0].insert(winners[0].end(), winners[part].begin(), winners[part].end());
   }
@@ -77,8 +107,7 @@ std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, const Score* 
   const auto keys = std::make_unique_for_overwrite<WideKey[]>(view.count);
   std::vector<uint8_t> finite(threads, 1);
   run_parts(threads, [&](size_t part) {
-    finite[part] =
-        make_keys(view, hash, view.count * part / threads, view.count * (part + 1) / threads, keys.get());
+    finite[part] = make_keys(view, hash, view.count * part / threads, view.count * (part + 1) / threads, keys.get());
   });
   if (std::count(finite.begin(), finite.end(), 0) > 0) return std::nullopt;
   return winners_of(keys.get(), view, scores, threads);
@@ -95,6 +124,7 @@ std::optional<Claims<Score>> hnms(const T* boxes, BoxFormat format, const Score*
   if (!extents.legal || !all_finite(scores, count)) return std::nullopt;
   BoxView<T> view{boxes, format, labels, nullptr, count};
   Claims<Score> kept;
+  if (count == 0) return kept;
   std::vector<uint32_t> selected;
   for (size_t k = 0; k < family.size(); ++k) {
     auto best = family.with_hash(k, [&](const IoUHash& hash) {

@@ -36,9 +36,10 @@ class CellTable {
     if (alpha <= kLargestTabulatedAlpha) build_buckets();
   }
 
-  // Whether find() answers for these widths; find_slowly() answers for all above 0.
+  // Whether find() answers for these widths (never for an empty range); find_slowly() answers for all above 0.
   bool covers(const Range& widths) const {
-    return !buckets_.empty() && widths.least >= kSmallestWidth && widths.greatest < kWidthLimit;
+    return !buckets_.empty() && widths.least >= kSmallestWidth && widths.least <= widths.greatest &&
+           widths.greatest < kWidthLimit;
   }
 
   // The cell of a width for which covers() holds, in two steps so that the first can run in vectors. A width of 0 is

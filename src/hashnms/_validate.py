@@ -91,11 +91,11 @@ def shift_value(name: str, shift: Any) -> float:
 def count_value(name: str, count: Any) -> int:
     """An integer of at least 1."""
     try:
-        if isinstance(count, (bool, np.bool_)):
-            raise TypeError
         value = operator.index(count)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {count!r}") from None
+        value = None
+    if value is None or isinstance(count, bool):
+        raise TypeError(f"{name} must be an integer, got {count!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
     return value
@@ -125,13 +125,13 @@ def illegal_rows(boxes: Array, scores: Array | None, box_format: str, alpha: flo
     )
 
 
-def _first_row(values: Array, bad: NDArray[np.bool_]) -> str:
-    row, count = int(np.argmax(bad)), int(bad.sum())
+def _first_row(values: Array, bad: Any) -> str:
+    row, count = int(np.argmax(bad)), int(np.sum(bad))
     return f"{values[row].tolist()} in row {row} ({count} such row{'s' if count != 1 else ''})"
 
 
 def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> float:
-    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+    if type(value) is not float and (not isinstance(value, Real) or isinstance(value, (bool, np.bool_))):
         raise TypeError(f"{name} must be a number {need}, got {value!r}")
     number = float(value)
     if not fits(number):
@@ -153,16 +153,18 @@ def _real_array(name: str, values: Any) -> Array:
     if type(values) is np.ndarray and (values.dtype is _FLOAT32 or values.dtype is _FLOAT64):
         return values if values.flags.c_contiguous else np.ascontiguousarray(values)
     array = _as_array(name, values)
-    kind = array.dtype.kind
-    if array.dtype in (_FLOAT32, _FLOAT64):
-        dtype = _FLOAT32 if array.dtype == _FLOAT32 else _FLOAT64
-    elif array.dtype == np.float16 or array.dtype.name == "bfloat16":
+    dtype: np.dtype[Any]
+    if array.dtype.name == "float64":
+        dtype = _FLOAT64
+    elif array.dtype.name in ("float16", "bfloat16", "float32"):
         dtype = _FLOAT32
-    elif kind in "iu":
+    elif array.dtype.kind in "iu":
         dtype = _float_for_integers(name, array)
     else:
-        raise TypeError(f"{name} must be real numbers (float16, bfloat16, float32, float64, integer), got {array.dtype}")
-    return np.ascontiguousarray(array, dtype)
+        raise TypeError(
+            f"{name} must be real numbers (float16, bfloat16, float32, float64, integer), got {array.dtype}"
+        )
+    return np.asarray(array, dtype, order="C")
 
 
 def _float_for_integers(name: str, array: Array) -> np.dtype[Any]:

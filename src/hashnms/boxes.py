@@ -38,4 +38,5 @@ def pairwise_iou(boxes1: Any, boxes2: Any) -> NDArray[Any]:
     side = np.maximum(high - low, 0)
     intersection = side[..., 0] * side[..., 1]
     union = area_a[:, None] + area_b[None, :] - intersection
-    return np.divide(intersection, union, out=np.zeros_like(union), where=union > 0)
+    iou: NDArray[Any] = np.divide(intersection, union, out=np.zeros_like(union), where=union > 0)
+    return iou

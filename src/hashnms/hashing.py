@@ -62,7 +62,7 @@ def iou_hash(
         ValueError: for illegal numbers, and where m or n does not fit 64 bits: a tiny box far from the origin.
 
     >>> iou_hash([[0.0, 0.0, 10.0, 20.0]], alpha=0.7)
-    array([[ 6,  8,  3,  3]])
+    array([[6, 8, 3, 3]])
     """
     alpha = _validate.alpha_value(alpha)
     array = _validate.boxes_array(boxes)
@@ -76,7 +76,7 @@ def iou_hash(
     )
     if code is None:
         _validate.illegal_rows(array, None, box_format, alpha)
-    return code
+    return code.view(np.int64)
 
 
 def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
@@ -122,7 +122,9 @@ def alpha_for_bound(bound: float) -> float:
     bound = _validate.bound_value(bound)
     below, enough = 0.0, 1.0 - 2.0**-53
     if iou_lower_bound(enough) < bound:
-        raise ValueError(f"bound must be at most {iou_lower_bound(enough)}, the bound of the largest alpha, got {bound}")
+        raise ValueError(
+            f"bound must be at most {iou_lower_bound(enough)}, the bound of the largest alpha, got {bound}"
+        )
     while True:
         middle = (below + enough) / 2
         if middle in (below, enough):

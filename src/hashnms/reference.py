@@ -133,9 +133,9 @@ def _best_of_each_cell(codes: list[Any], scores: Any, labels: Any) -> list[int]:
 
 
 def nms(boxes: Any, scores: Any, iou_threshold: float = 0.5, *, labels: Any = None) -> NDArray[np.int64]:
-    """Sec. 2.2: go through xyxy boxes by decreasing score; a kept box suppresses those of its label with IoU > threshold.
+    """Sec. 2.2: by decreasing score, each box not yet suppressed suppresses those of its label with IoU > threshold.
 
-    The IoU is computed in the boxes' own float type and compared with the threshold as a double.
+    Boxes are xyxy; the IoU is computed in their own float type and compared with the threshold as a double.
     """
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
     order = np.argsort(-scores.astype(np.float64), kind="stable")

@@ -62,4 +62,4 @@ def hnms(
     )
     if keep is None:
         _validate.illegal_rows(boxes, scores, box_format, alpha)
-    return keep
+    return keep.view(np.int64)  # the core's "long long" is NumPy's int64 by another name

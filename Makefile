@@ -1,0 +1,50 @@
+# make demo, make test and make lint each set up all they need on a fresh machine, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f -not -name '*.pyc')
+CPP := $(wildcard core/*.hpp bindings/*.cpp)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench stub clean
+
+help:  ## Show this list.
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(VENV)/installed  ## Suppress the raw boxes of a crowded scene and show a table.
+	$(BIN)/hashnms demo
+
+test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed $(VENV)/lint-tools  ## Check style and types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+
+format: $(VENV)/lint-tools  ## Bring the code into style.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+bench: $(VENV)/installed  ## Measure hnms: ns per box against copying and, where installed, torchvision.
+	$(BIN)/python -m benchmarks.hnms
+
+stub: $(VENV)/installed  ## Take the stub of the core that the build made.
+	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi
+
+clean:  ## Remove what was built.
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The tools are read off the extras of pyproject.toml, so that they stand in one place.
+$(VENV)/installed: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check .
+	@touch $@
+
+$(VENV)/%-tools: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[$*]'
+	@touch $@

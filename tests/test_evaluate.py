@@ -1,0 +1,13 @@
+"""Agreement of two kept sets."""
+
+from hashnms.evaluate import Agreement, agreement
+
+
+def test_agreement_counts_common_boxes_in_any_order():
+    assert agreement([5, 1, 2, 0], [2, 1]) == Agreement(precision=0.5, recall=1.0)
+    assert agreement([3], [1, 2]) == Agreement(precision=0.0, recall=0.0)
+
+
+def test_an_empty_set_agrees_with_everything():
+    assert agreement([], []) == Agreement(precision=1.0, recall=1.0)
+    assert agreement([], [1]) == Agreement(precision=1.0, recall=0.0)

@@ -1,0 +1,20 @@
+"""The one file to run first: does the package work at all?"""
+
+import numpy as np
+
+import hashnms
+
+
+def test_hnms_keeps_the_best_of_two_alike_and_the_one_apart():
+    boxes = np.array([[0, 0, 100, 100], [1, 1, 101, 101], [200, 0, 300, 100]], np.float32)
+    scores = np.array([0.8, 0.9, 0.5], np.float32)
+
+    keep = hashnms.hnms(boxes, scores)
+
+    assert keep.dtype == np.int64
+    assert keep.tolist() == [1, 2]
+
+
+def test_every_public_name_exists():
+    for name in hashnms.__all__:
+        assert getattr(hashnms, name) is not None

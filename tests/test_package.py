@@ -1,0 +1,43 @@
+"""What is installed: docstrings that run, a stub that is up to date, a light import."""
+
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+import hashnms
+
+MODULES = [name for _, name, _ in pkgutil.walk_packages(hashnms.__path__, "hashnms.") if not name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_the_docstrings_are_true(name):
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.failed == 0
+
+
+def test_every_public_function_has_an_example():
+    for name in hashnms.__all__:
+        value = getattr(hashnms, name)
+        assert isinstance(value, type) or ">>>" in (value.__doc__ or ""), name
+
+
+def test_the_committed_stub_is_the_one_the_build_makes():
+    built = Path(hashnms.__file__).with_name("_core.pyi").read_text()
+    committed = (REPOSITORY / "src/hashnms/_core.pyi").read_text()
+    assert built == committed, "run `make stub` and commit src/hashnms/_core.pyi"
+
+
+def test_importing_the_package_imports_neither_the_cli_nor_heavy_libraries():
+    code = "import sys, hashnms; print([m for m in ('typer', 'rich', 'torch', 'matplotlib') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
+
+
+def test_the_package_says_it_is_typed():
+    assert Path(hashnms.__file__).with_name("py.typed").is_file()

@@ -1,0 +1,254 @@
+"""hnms against the reference, on every kind of data, type, layout and thread count."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import BOX_KINDS, boxes_and_scores, real_images
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hashnms
+from hashnms import hnms, reference
+from hashnms.synthetic import PRESETS, make_scene
+
+
+@pytest.fixture
+def threads():
+    before = hashnms.get_num_threads()
+    yield hashnms.set_num_threads
+    hashnms.set_num_threads(before)
+
+
+def tied_scores(rng, count):
+    return rng.integers(0, 8, count) / 8
+
+
+def test_the_papers_example_keeps_A_and_B_where_nms_keeps_A_and_C():
+    boxes = np.array([[54.1, 50, 100, 100], [79.1, 50, 100, 100], [96.1, 50, 100, 100]])
+    scores = np.array([0.9, 0.8, 0.7])
+    assert hnms(boxes, scores, alpha=0.73, box_format="cxcywh").tolist() == [0, 1]
+    corners = hashnms.boxes.to_xyxy(boxes, "cxcywh")
+    assert reference.nms(corners, scores, 0.5015).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("num_hashes", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", BOX_KINDS)
+def test_hnms_equals_the_reference(kind, dtype, num_hashes):
+    rng = np.random.default_rng(6)
+    boxes = BOX_KINDS[kind](rng, 150).astype(dtype)
+    labels = rng.integers(-2, 3, 150)
+    for scores in (rng.standard_normal(150), tied_scores(rng, 150)):
+        for alpha, some_labels in ((0.7, None), (0.5, labels), (0.995, labels)):
+            parameters = {"alpha": alpha, "num_hashes": num_hashes, "labels": some_labels}
+            keep = hnms(boxes, scores.astype(dtype), **parameters)
+            assert keep.dtype == np.int64
+            assert np.array_equal(keep, reference.hnms(boxes, scores.astype(dtype), **parameters))
+
+
+@given(boxes_and_scores(), st.sampled_from([0.25, 0.6, 0.7, 0.95]), st.integers(1, 4), st.booleans())
+def test_hnms_equals_the_reference_on_any_boxes(data, alpha, num_hashes, labelled):
+    boxes, scores = data
+    labels = np.arange(len(boxes)) % 3 if labelled else None
+    parameters = {"alpha": alpha, "num_hashes": num_hashes, "labels": labels}
+    assert np.array_equal(hnms(boxes, scores, **parameters), reference.hnms(boxes, scores, **parameters))
+
+
+@given(boxes_and_scores(), st.randoms(use_true_random=False))
+def test_permuting_the_input_permutes_the_output(data, random):
+    boxes = data[0]
+    scores = np.sin(np.arange(len(boxes)))  # no ties: they go by index
+    order = list(range(len(boxes)))
+    random.shuffle(order)
+    permuted = hnms(boxes[order], scores[order], num_hashes=2)
+    assert np.array_equal(np.array(order, np.int64)[permuted], hnms(boxes, scores, num_hashes=2))
+
+
+def test_labels_equal_running_each_label_alone():
+    scene = make_scene("shelf", 3000, seed=7)
+    keep = hnms(scene.boxes, scene.scores, labels=scene.labels, num_hashes=2)
+    alone = []
+    for label in np.unique(scene.labels):
+        rows = np.flatnonzero(scene.labels == label)
+        alone.append(rows[hnms(scene.boxes[rows], scene.scores[rows], num_hashes=2)])
+    merged = np.sort(np.concatenate(alone))
+    assert np.array_equal(np.sort(keep), merged)
+    assert (np.diff(scene.scores[keep]) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([0, 2**62, -(2**62), 5]), np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0, 1])],
+)
+def test_labels_of_any_size_keep_identical_boxes_apart(labels):
+    boxes, scores = np.tile([[0.0, 0.0, 10.0, 10.0]], (4, 1)), np.ones(4)
+    assert hnms(boxes, scores, labels=labels).tolist() == [0, 1, 2, 3]
+    assert hnms(boxes, scores, labels=np.zeros(4, np.int64)).tolist() == [0]
+
+
+@pytest.mark.parametrize("num_hashes", [1, 2, 3])
+def test_keys_too_wide_for_one_word_give_the_reference(num_hashes):
+    """A tiny box far out and large labels need more than 63 bits; the answer must not change."""
+    rng = np.random.default_rng(8)
+    boxes = BOX_KINDS["random"](rng, 120)
+    far = np.concatenate([boxes, [[1e9, 1e9, 1e9 + 1e-3, 1e9 + 1e-3]]])
+    scores, labels = rng.random(121), rng.integers(0, 2, 121) * 2**40
+    keep = hnms(far, scores, labels=labels, num_hashes=num_hashes)
+    assert np.array_equal(keep, reference.hnms(far, scores, labels=labels, num_hashes=num_hashes))
+
+
+def test_float64_sizes_outside_the_table_give_the_reference():
+    rng = np.random.default_rng(9)
+    boxes = BOX_KINDS["random"](rng, 100)
+    mixed = np.concatenate([boxes * 1e-60, boxes * 1e60, boxes])
+    scores = rng.random(300)
+    for num_hashes in (1, 2):
+        assert np.array_equal(
+            hnms(mixed, scores, num_hashes=num_hashes), reference.hnms(mixed, scores, num_hashes=num_hashes)
+        )
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e-9, 0.999, 0.999999999, 1 - 2**-53])
+def test_any_alpha_between_0_and_1_works(alpha):
+    rng = np.random.default_rng(10)
+    boxes, scores = np.rint(BOX_KINDS["random"](rng, 60)).repeat(2, axis=0), rng.random(120)
+    keep = hnms(boxes.astype(np.float32), scores, alpha=alpha, num_hashes=2)
+    assert np.array_equal(keep, reference.hnms(boxes, scores, alpha=alpha, num_hashes=2))
+
+
+def test_many_hashes_work():
+    scene = make_scene("crowd", 200)
+    keep = hnms(scene.boxes, scene.scores, num_hashes=40)
+    assert np.array_equal(keep, reference.hnms(scene.boxes, scene.scores, num_hashes=40))
+
+
+def test_boxes_without_area_are_all_kept():
+    boxes = np.tile([[5.0, 5.0, 5.0, 9.0], [5.0, 5.0, 9.0, 5.0], [5.0, 5.0, 5.0, 5.0]], (4, 1))
+    assert hnms(boxes, np.ones(12)).tolist() == list(range(12))
+    assert hnms(boxes.astype(np.float32), np.ones(12), labels=np.zeros(12, int)).tolist() == list(range(12))
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0, 1e-30, 1e30])
+def test_ties_go_to_the_lower_index_in_a_cell_and_in_the_order(scale):
+    boxes = np.repeat([[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 60.0, 10.0]], 300, axis=0)
+    scores = np.full(600, scale)
+    assert hnms(boxes, scores).tolist() == [0, 300]
+    apart = np.arange(600)[:, None] * [100, 0, 100, 0] + [0, 0, 10, 10]
+    assert hnms(apart, scores).tolist() == list(range(600))
+
+
+def test_negative_and_positive_zero_scores_tie():
+    boxes = np.array([[0.0, 0, 10, 10], [0, 0, 10, 10], [50, 0, 60, 10]])
+    assert hnms(boxes, np.array([-0.0, 0.0, 0.0])).tolist() == [0, 2]
+
+
+def test_the_order_is_that_of_a_stable_sort_for_any_number_and_range_of_scores():
+    rng = np.random.default_rng(11)
+    for count in (2, 255, 256, 1000, 5000, 140_000):
+        boxes = np.arange(count)[:, None] * np.array([100.0, 0, 100, 0]) + [0, 0, 10, 10]
+        for scores in (
+            rng.random(count),
+            rng.random(count).astype(np.float32),
+            rng.integers(0, 3, count).astype(np.float32),
+            0.5 + 1e-12 * rng.random(count),
+            np.full(count, 7.0),
+            rng.standard_normal(count) * 10.0 ** rng.integers(-300, 300, count),
+        ):
+            assert np.array_equal(hnms(boxes, scores), np.argsort(-scores, kind="stable"))
+
+
+def test_box_formats_agree():
+    boxes = BOX_KINDS["integers"](np.random.default_rng(12), 500)
+    scores = np.random.default_rng(12).random(500)
+    x1, y1, x2, y2 = boxes.T
+    expected = hnms(boxes, scores, num_hashes=2)
+    xywh = np.stack([x1, y1, x2 - x1, y2 - y1], axis=1)
+    cxcywh = np.stack([(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1], axis=1)
+    for dtype in (np.float32, np.float64):
+        assert np.array_equal(hnms(xywh.astype(dtype), scores, num_hashes=2, box_format="xywh"), expected)
+        assert np.array_equal(hnms(cxcywh.astype(dtype), scores, num_hashes=2, box_format="cxcywh"), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">f4", ">f8", "bfloat16"])
+def test_other_types_are_computed_as_float32(dtype):
+    dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    boxes = np.rint(BOX_KINDS["random"](np.random.default_rng(13), 200) * 0.8).astype(dtype)
+    scores = np.arange(200, 0, -1).astype(np.uint8)
+    expected = hnms(boxes.astype(np.float32), scores.astype(np.float32))
+    assert np.array_equal(hnms(boxes, scores), expected)
+
+
+def test_integers_beyond_float32_are_computed_as_float64():
+    boxes = np.array([[2**24 + 1, 0, 2**24 + 3, 2], [2**24, 0, 2**24 + 2, 2]])
+    assert np.array_equal(hnms(boxes, [1, 2]), hnms(boxes.astype(np.float64), [1, 2]))
+    scores = np.array([2**24, 2**24 + 1])
+    assert hnms(boxes * [0, 0, 1, 1], scores).tolist() == [1]
+    with pytest.raises(ValueError, match=r"^scores must be integers that float64 holds exactly, at most 2\*\*53, got"):
+        hnms(boxes, np.array([2**60, 2**60 + 1]))
+
+
+def test_any_memory_layout_gives_the_same():
+    scene = make_scene("aerial", 2000)
+    boxes, scores, labels = scene.boxes, scene.scores, scene.labels
+    expected = hnms(boxes, scores, labels=labels)
+    wide = np.zeros((4000, 9), np.float32)
+    wide[::2, 1:9:2] = boxes
+    strided = wide[::2, 1:9:2]
+    read_only = boxes.copy()
+    read_only.flags.writeable = False
+    for other in (np.asfortranarray(boxes), strided, read_only, boxes.tolist(), boxes[::-1][::-1]):
+        assert np.array_equal(hnms(other, scores, labels=labels), expected)
+    columns = np.zeros((2000, 3), np.float32)
+    columns[:, 1] = scores
+    assert np.array_equal(hnms(boxes, columns[:, 1], labels=np.stack([labels, labels], axis=1)[:, 0]), expected)
+    assert np.array_equal(hnms(boxes, scores.tolist(), labels=labels.tolist()), expected)
+    assert np.array_equal(hnms(boxes, scores.astype(np.float64), labels=labels.astype(np.int8)), expected)
+
+
+def test_the_input_is_not_changed():
+    scene = make_scene("crowd", 500)
+    before = scene.boxes.copy(), scene.scores.copy(), scene.labels.copy()
+    hnms(scene.boxes, scene.scores, labels=scene.labels, num_hashes=3)
+    for array, copy in zip((scene.boxes, scene.scores, scene.labels), before, strict=True):
+        assert np.array_equal(array, copy)
+
+
+@pytest.mark.parametrize("num_hashes", [1, 4])
+def test_none_one_and_two_boxes(num_hashes):
+    for empty in (np.zeros((0, 4), np.float32), np.zeros((0, 4)), [], np.zeros((0, 4), np.int64)):
+        keep = hnms(empty, [], num_hashes=num_hashes, labels=[])
+        assert keep.dtype == np.int64
+        assert keep.shape == (0,)
+    box = [1.0, 1.0, 5.0, 5.0]
+    assert hnms([box], [0.5], num_hashes=num_hashes).tolist() == [0]
+    assert hnms([box, box], [0.5, 0.6], num_hashes=num_hashes).tolist() == [1]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_answer_does_not_depend_on_the_number_of_threads(threads, preset):
+    scene = make_scene(preset, 450_000, num_objects=4000)
+    threads(1)
+    expected = hnms(scene.boxes, scene.scores, labels=scene.labels, num_hashes=2)
+    for count in (2, 3, 8):
+        threads(count)
+        assert np.array_equal(hnms(scene.boxes, scene.scores, labels=scene.labels, num_hashes=2), expected)
+
+
+def test_more_hashes_keep_fewer_boxes_and_only_boxes_kept_before():
+    scene = make_scene("parking_lot", 20_000)
+    first = hnms(scene.boxes, scene.scores)
+    kept = [len(first)]
+    for num_hashes in (2, 3, 4):
+        keep = hnms(scene.boxes, scene.scores, num_hashes=num_hashes)
+        assert np.isin(keep, first).all()
+        kept.append(len(keep))
+    assert kept == sorted(kept, reverse=True)
+
+
+@pytest.mark.parametrize("file", real_images())
+def test_hnms_equals_the_reference_on_real_detections(file):
+    image = np.load(file)
+    boxes, scores, labels = image["boxes"][:4000], image["scores"][:4000], image["labels"][:4000]
+    for num_hashes in (1, 2):
+        parameters = {"alpha": 0.73, "num_hashes": num_hashes, "labels": labels}
+        assert np.array_equal(hnms(boxes, scores, **parameters), reference.hnms(boxes, scores, **parameters))

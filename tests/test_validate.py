@@ -1,0 +1,144 @@
+"""Bad input gets one clear error: the argument's name, what it needs, what it got."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import hashnms
+from hashnms import hnms
+
+BOXES = np.array([[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]], np.float32)
+SCORES = np.array([0.5, 0.6, 0.7], np.float32)
+
+
+def changed(array, row, values):
+    copy = array.copy()
+    copy[row] = values
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"boxes": np.zeros((10, 5))}, "boxes must have shape (N, 4), got (10, 5)"),
+        ({"boxes": np.zeros(4)}, "boxes must have shape (N, 4), got (4,)"),
+        ({"boxes": np.zeros((0, 5))}, "boxes must have shape (N, 4), got (0, 5)"),
+        ({"boxes": [[1, 2, 3, 4], [1, 2]]}, "boxes must be an array, got rows of different lengths"),
+        ({"scores": SCORES[:2]}, "scores must have shape (3,), one for each box, got (2,)"),
+        ({"scores": SCORES[:, None]}, "scores must have shape (3,), one for each box, got (3, 1)"),
+        ({"scores": 0.5}, "scores must have shape (3,), one for each box, got ()"),
+        ({"labels": [1, 2]}, "labels must have shape (3,), one for each box, got (2,)"),
+        ({"labels": np.array([0, 1, 2**63], np.uint64)}, "labels must fit int64, got 9223372036854775808"),
+        ({"box_format": "yxyx"}, "box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
+        ({"box_format": ["xyxy"]}, "box_format must be one of xyxy, xywh, cxcywh, got ['xyxy']"),
+        ({"alpha": 0}, "alpha must be in (0, 1), got 0"),
+        ({"alpha": 1.0}, "alpha must be in (0, 1), got 1.0"),
+        ({"alpha": math.nan}, "alpha must be in (0, 1), got nan"),
+        ({"num_hashes": 0}, "num_hashes must be at least 1, got 0"),
+        ({"num_hashes": -3}, "num_hashes must be at least 1, got -3"),
+        (
+            {"boxes": changed(BOXES, slice(1, 3), np.nan)},
+            "boxes must be finite, got [nan, nan, nan, nan] in row 1 (2 such rows)",
+        ),
+        (
+            {"boxes": changed(BOXES, 2, [0, 0, np.inf, 5])},
+            "boxes must be finite, got [0.0, 0.0, inf, 5.0] in row 2 (1 such row)",
+        ),
+        (
+            {"boxes": changed(BOXES, 0, [-np.inf, 0, 1, 5])},
+            "boxes must be finite, got [-inf, 0.0, 1.0, 5.0] in row 0 (1 such row)",
+        ),
+        (
+            {"boxes": changed(BOXES, 1, [5, 0, 4, 5])},
+            "boxes must have x2 >= x1 and y2 >= y1, got [5.0, 0.0, 4.0, 5.0] in row 1 (1 such row)",
+        ),
+        (
+            {"boxes": changed(BOXES, 1, [4, 6, 4, 5])},
+            "boxes must have x2 >= x1 and y2 >= y1, got [4.0, 6.0, 4.0, 5.0] in row 1 (1 such row)",
+        ),
+        (
+            {"boxes": changed(BOXES, 1, [4, 6, -1, 5]), "box_format": "xywh"},
+            "boxes must have width >= 0 and height >= 0, got [4.0, 6.0, -1.0, 5.0] in row 1 (1 such row)",
+        ),
+        (
+            {"boxes": changed(BOXES, 1, [np.nan, 6, 1, 5]), "box_format": "cxcywh"},
+            "boxes must be finite, got [nan, 6.0, 1.0, 5.0] in row 1 (1 such row)",
+        ),
+        ({"scores": changed(SCORES, 1, np.nan)}, "scores must be finite, got nan in row 1 (1 such row)"),
+        ({"scores": changed(SCORES, 2, -np.inf)}, "scores must be finite, got -inf in row 2 (1 such row)"),
+    ],
+)
+def test_bad_values_raise_value_error(arguments, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        hnms(**{"boxes": BOXES, "scores": SCORES, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"boxes": np.array([["a"] * 4] * 3)}, "boxes must be real numbers (float16, bfloat16, float32, float64,"),
+        ({"boxes": np.zeros((3, 4), complex)}, "boxes must be real numbers (float16, bfloat16, float32, float64,"),
+        ({"boxes": np.zeros((3, 4), bool)}, "boxes must be real numbers (float16, bfloat16, float32, float64,"),
+        ({"boxes": np.zeros((3, 4), object)}, "boxes must be real numbers (float16, bfloat16, float32, float64,"),
+        (
+            {"boxes": np.zeros((3, 4), np.longdouble)},
+            "boxes must be real numbers (float16, bfloat16, float32, float64,",
+        ),
+        ({"boxes": np.ma.masked_invalid(BOXES)}, "boxes must be a plain array, got a masked one"),
+        (
+            {"scores": ["a", "b", "c"]},
+            "scores must be real numbers (float16, bfloat16, float32, float64, integer), got <U1",
+        ),
+        ({"scores": None}, "scores must be real numbers (float16, bfloat16, float32, float64, integer), got object"),
+        ({"labels": [0.0, 1.0, 2.0]}, "labels must be integers, got float64"),
+        ({"labels": [True, False, True]}, "labels must be integers, got bool"),
+        ({"alpha": "0.7"}, "alpha must be a number in (0, 1), got '0.7'"),
+        ({"alpha": True}, "alpha must be a number in (0, 1), got True"),
+        ({"alpha": None}, "alpha must be a number in (0, 1), got None"),
+        ({"num_hashes": 1.0}, "num_hashes must be an integer, got 1.0"),
+        ({"num_hashes": True}, "num_hashes must be an integer, got True"),
+    ],
+)
+def test_bad_types_raise_type_error(arguments, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        hnms(**{"boxes": BOXES, "scores": SCORES, **arguments})
+
+
+@pytest.mark.parametrize("position", [0, 1, 3, 4, 7, 30, 31, 32, 33, 63, 64, 99, 100])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+def test_a_bad_number_is_found_wherever_it_stands(position, dtype, box_format):
+    """The core looks at several boxes at once: none may slip through at the ends."""
+    boxes = np.tile(np.array([[1, 2, 30, 40]], dtype), (101, 1))
+    scores = np.ones(101, dtype)
+    for column in range(4):
+        for bad in (np.nan, np.inf, -np.inf):
+            with pytest.raises(ValueError, match=rf"^boxes must be finite, got .* in row {position} \(1 such row\)$"):
+                hnms(changed(boxes, (position, column), bad), scores, box_format=box_format)
+    with pytest.raises(ValueError, match=rf"^boxes must have .* in row {position} \(1 such row\)$"):
+        hnms(changed(boxes, (position, 2), -3), scores, box_format=box_format)
+    with pytest.raises(ValueError, match=rf"^scores must be finite, got nan in row {position} \(1 such row\)$"):
+        hnms(boxes, changed(scores, position, np.nan), box_format=box_format)
+
+
+def test_float64_boxes_too_small_for_their_distance_are_refused():
+    boxes = np.array([[0, 0, 1, 1], [1e300, 0, 1e-300, 1]])
+    with pytest.raises(ValueError, match=r"^boxes must not be so small for their distance .* in row 1 \(1 such row\)$"):
+        hnms(boxes, [1, 2], box_format="cxcywh")
+
+
+def test_the_largest_float32_boxes_are_legal():
+    largest = np.finfo(np.float32).max
+    boxes = np.array([[-largest, -largest, largest, largest], [0, 0, 1, 1]], np.float32)
+    assert hnms(boxes, [1, 2]).tolist() == [1, 0]
+    least = np.finfo(np.float32).smallest_subnormal
+    assert hnms(np.array([[0, 0, least, least]] * 2, np.float32), [1, 2]).tolist() == [1]
+
+
+def test_num_threads_is_checked():
+    with pytest.raises(ValueError, match=r"^num_threads must be at least 1, got 0$"):
+        hashnms.set_num_threads(0)
+    with pytest.raises(TypeError, match=r"^num_threads must be an integer, got 2.5$"):
+        hashnms.set_num_threads(2.5)
