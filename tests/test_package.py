@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ def test_the_examples_in_the_docstrings_are_true(name):
 def test_every_public_function_has_an_example():
     for name in hashnms.__all__:
         value = getattr(hashnms, name)
-        assert isinstance(value, type) or ">>>" in (value.__doc__ or ""), name
+        assert not inspect.isfunction(value) or ">>>" in (value.__doc__ or ""), name
 
 
 def test_the_committed_stub_is_the_one_the_build_makes():

@@ -8,6 +8,7 @@ except ImportError as error:
         "and leave the checkout's own folder off sys.path."
     ) from error
 
+from hashnms import boxes, evaluate, reference, synthetic
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
 from hashnms.suppression import hnms
@@ -15,10 +16,14 @@ from hashnms.suppression import hnms
 __all__ = [
     "IoUHash",
     "alpha_for_bound",
+    "boxes",
+    "evaluate",
     "get_num_threads",
     "hash_family",
     "hnms",
     "iou_hash",
     "iou_lower_bound",
+    "reference",
     "set_num_threads",
+    "synthetic",
 ]
