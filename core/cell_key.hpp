@@ -16,22 +16,23 @@
 
 namespace hashnms {
 
-// The boxes to hash: all of them, or those that `selected` names.
+// The boxes to hash: all of them in order, or those that `rows` names.
 template <class T>
 struct BoxView {
   const T* boxes;
   BoxFormat format;
-  const int64_t* labels;     // or null: all alike
-  const uint32_t* selected;  // or null: all boxes
+  const int64_t* labels;  // or null: all alike
+  const uint32_t* rows;   // or null: all boxes
   size_t count;
 
-  size_t row(size_t k) const { return selected ? selected[k] : k; }
+  size_t row(size_t k) const { return rows ? rows[k] : k; }
 };
 
 // One word, where the extents of the input leave room for that, which they nearly always do.
 using PackedKey = uint64_t;
 
-inline uint64_t hash_of(PackedKey key) { return key * 0x9e3779b97f4a7c15u; }
+// The upper bits are the good ones; folding the key lets its own upper bits count for all of them.
+inline uint64_t hash_of(PackedKey key) { return (key ^ (key >> 29)) * 0x9e3779b97f4a7c15u; }
 
 // Whether a slot that holds `held` belongs to another cell. One comparison of a minimum instead of two comparisons
 // keeps the compiler from branching on the first, which nobody could predict.
@@ -152,7 +153,12 @@ HASHNMS_INLINE void pack_keys(const BoxView<T>& view, const IoUHash& hash, const
   for (; begin < end; begin += kBlock) {
     const size_t count = std::min(end - begin, kBlock);
     const T* rows = view.boxes + 4 * begin;
-    if (view.selected || count < kBlock) {
+    if (view.rows || count < kBlock) {
+      if (view.rows) {
+        for (size_t k = begin + count; k < std::min(begin + 2 * kBlock, end); ++k) {
+          prefetch(view.boxes + 4 * static_cast<size_t>(view.rows[k]));
+        }
+      }
       for (size_t k = 0; k < count; ++k) std::copy_n(view.boxes + 4 * view.row(begin + k), 4, gathered + 4 * k);
       rows = gathered;
     }

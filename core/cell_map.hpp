@@ -4,10 +4,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
-#include "zeroed_array.hpp"
+#include "dispatch.hpp"
+#include "large_array.hpp"
 
 namespace hashnms {
 
@@ -15,34 +14,18 @@ namespace hashnms {
 template <class Key, class Claim>
 class CellMap {
  public:
-  explicit CellMap(size_t cells) : CellMap(BucketCount{std::bit_ceil(2 * cells / 3 + 2)}) {}
-
-  size_t bytes() const { return buckets_.size() * sizeof(Bucket); }
-
-  // Makes room for so many more cells, to be called before they come.
-  void make_room(size_t cells) {
-    if (size_ + cells <= buckets_.size() * 3 / 2) return;
-    CellMap larger(BucketCount{2 * std::bit_ceil(buckets_.size() + cells)});
-    for (const Bucket& bucket : buckets_) {
-      for (const Slot& slot : bucket.slots) {
-        if (slot.claim.exists()) larger.offer(slot.key, larger.place_of(slot.key), slot.claim);
-      }
-    }
-    larger.size_ = size_;
-    *this = std::move(larger);
-  }
+  // Where the keys of a map agree in the leading bits of their hash, those are not used.
+  explicit CellMap(size_t cells, int known_bits = 0)
+      : buckets_(std::bit_ceil(2 * cells / 3 + 2), Filled::with_zeros),
+        shift_(64 - std::countr_zero(buckets_.size())),
+        known_bits_(known_bits) {}
 
   // Where the search for a key begins.
-  size_t place_of(const Key& key) const { return static_cast<size_t>(hash_of(key) >> shift_); }
+  size_t place_of(const Key& key) const { return static_cast<size_t>((hash_of(key) << known_bits_) >> shift_); }
 
-  void prefetch([[maybe_unused]] size_t place) const {
-#if defined(__GNUC__) || defined(__clang__)
-    __builtin_prefetch(&buckets_[place], 1);
-#endif
-  }
+  void prefetch(size_t place) const { hashnms::prefetch(&buckets_[place]); }
 
-  // The greatest claim wins the cell, whatever the order they come in. True if the cell is new: the caller adds the
-  // new ones up and tells add_size(), which spares this loop a counter in memory.
+  // The greatest claim wins the cell, whatever the order they come in. True if the cell is new.
   bool offer(const Key& key, size_t place, Claim claim) {
     for (;; place = (place + 1) & (buckets_.size() - 1)) {
       Bucket& bucket = buckets_[place];
@@ -54,19 +37,17 @@ class CellMap {
       return is_new;
     }
   }
-  void add_size(size_t cells) { size_ += cells; }
 
-  // Appends the winners, in no particular order.
-  void append_winners(std::vector<Claim>& winners) const {
-    size_t end = winners.size();
-    winners.resize(end + size_ + 1);  // one more, to write before knowing whether it counts
-    for (const Bucket& bucket : buckets_) {
-      for (const Slot& slot : bucket.slots) {
-        winners[end] = slot.claim;
-        end += slot.claim.exists();
+  // Writes the winners, whose number offer() has told, in no particular order.
+  void write_winners(size_t count, Claim* winners) const {
+    size_t written = 0;
+    for (const Bucket* bucket = buckets_.begin(); written < count; ++bucket) {
+      for (const Slot& slot : bucket->slots) {
+        if (written == count) return;
+        winners[written] = slot.claim;
+        written += slot.claim.exists();
       }
     }
-    winners.resize(end);
   }
 
  private:
@@ -77,15 +58,9 @@ class CellMap {
   struct Bucket {
     Slot slots[2];
   };
-  struct BucketCount {
-    size_t value;
-  };
 
-  explicit CellMap(BucketCount count) : buckets_(count.value), shift_(64 - std::countr_zero(count.value)) {}
-
-  ZeroedArray<Bucket> buckets_;
-  int shift_;
-  size_t size_ = 0;
+  LargeArray<Bucket> buckets_;
+  int shift_, known_bits_;
 };
 
 }  // namespace hashnms

@@ -10,3 +10,14 @@
 #define HASHNMS_VECTOR_CLONES
 #define HASHNMS_INLINE inline
 #endif
+
+namespace hashnms {
+
+// Fetches the cache line of an address that will soon be used.
+inline void prefetch([[maybe_unused]] const void* address) {
+#if defined(__GNUC__) || defined(__clang__)
+  __builtin_prefetch(address, 1);
+#endif
+}
+
+}  // namespace hashnms

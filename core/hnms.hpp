@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,104 +13,70 @@
 #include "cell_map.hpp"
 #include "extents.hpp"
 #include "iou_hash.hpp"
+#include "large_array.hpp"
 #include "parallel.hpp"
+#include "partition.hpp"
 #include "rank.hpp"
 
 namespace hashnms {
 
-template <class Score>
-using Claims = std::vector<Claim<Score>>;
-
 namespace detail {
 
-// Every box may have a cell of its own; of very many, about half do, and a smaller map then saves more in page faults
-// than growing it sometimes costs.
-inline size_t expected_cells(size_t boxes) { return boxes < (size_t(1) << 18) ? boxes : boxes / 2; }
-
-// Which part of the cells falls to a thread.
-struct Share {
-  size_t part, parts;
-
-  template <class Key>
-  bool holds(const Key& key) const {
-    return (static_cast<uint32_t>(hash_of(key)) * static_cast<uint64_t>(parts)) >> 32 == part;
-  }
-};
-
-// Gathers the winners of the share's cells, and its boxes without one. `shared` is false where the share is all.
-template <bool shared, class Key, class T, class Score>
-void append_winners(const Key* keys, const BoxView<T>& view, const Score* scores, const Share& share,
-                    Claims<Score>& winners) {
+// Moves the winners of the cells, and the boxes without one, to the front, in no particular order; their number.
+template <class Key, class Score>
+size_t keep_winners(const Key* keys, Claim<Score>* claims, size_t count, int known_bits) {
   constexpr size_t kBlock = 64;
-  CellMap<Key, Claim<Score>> cells(expected_cells(view.count / share.parts));
-  size_t mine[kBlock], places[kBlock];
-  Claim<Score> claims[kBlock];
-  for (size_t begin = 0; begin < view.count; begin += kBlock) {
-    size_t count = std::min(kBlock, view.count - begin);
-    if constexpr (shared) {
-      const size_t end = begin + std::exchange(count, 0);
-      for (size_t k = begin; k < end; ++k) {  // chosen without a branch: nobody could predict it
-        mine[count] = k;
-        count += share.holds(keys[k]);
-      }
+  CellMap<Key, Claim<Score>> cells(count, known_bits);
+  size_t places[kBlock], without_cell = 0, winners = 0;
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, count);
+    for (size_t k = begin; k < end; ++k) {
+      places[k - begin] = cells.place_of(keys[k]);
+      cells.prefetch(places[k - begin]);
     }
-    const auto at = [&](size_t k) { return shared ? mine[k] : begin + k; };
-    cells.make_room(count);
-    for (size_t k = 0; k < count; ++k) {
-      places[k] = cells.place_of(keys[at(k)]);
-      cells.prefetch(places[k]);
-    }
-    for (size_t k = 0; k < count; ++k) {
-      const size_t row = view.row(at(k));
-      claims[k] = Claim<Score>(scores[row], static_cast<uint32_t>(row));
-    }
-    size_t found = 0;
-    for (size_t k = 0; k < count; ++k) {
-      const Key& key = keys[at(k)];
-      if (key == Key{}) {
-        winners.push_back(claims[k]);
+    for (size_t k = begin; k < end; ++k) {
+      if (keys[k] == Key{}) {
+        claims[without_cell++] = claims[k];
       } else {
-        found += cells.offer(key, places[k], claims[k]);
+        winners += cells.offer(keys[k], places[k - begin], claims[k]);
       }
     }
-    cells.add_size(found);
   }
-  cells.append_winners(winners);
+  cells.write_winners(winners, claims + without_cell);
+  return without_cell + winners;
 }
 
-// Every thread reads all keys and takes the cells of its share, so one thread decides a cell.
-template <class Key, class T, class Score>
-Claims<Score> winners_of(const Key* keys, const BoxView<T>& view, const Score* scores, size_t threads) {
-  std::vector<Claims<Score>> winners(threads);
-  if (threads == 1) {
-    append_winners<false>(keys, view, scores, Share{0, 1}, winners[0]);
-    return std::move(winners[0]);
+template <class Key, class Score>
+Claims<Score> winners_of(const Key* keys, Claims<Score> claims, size_t threads) {
+  using Parts = Partition<Key, Claim<Score>>;
+  const int bits = Parts::bits_for(claims.size(), threads);
+  if (bits == 0) {
+    claims.shrink(keep_winners(keys, claims.data(), claims.size(), 0));
+    return claims;
   }
-  run_parts(threads,
-            [&](size_t part) { append_winners<true>(keys, view, scores, Share{part, threads}, winners[part]); });
-  for (size_t part = 1; part < threads; ++part) {
-    winners[0].insert(winners[0].end(), winners[part].begin(), winners[part].end());
-  }
-  return std::move(winners[0]);
+  return Parts(keys, claims.data(), claims.size(), bits, threads)
+      .filtered(threads, [=](const Key* some_keys, Claim<Score>* some_claims, size_t count) {
+        return keep_winners(some_keys, some_claims, count, bits);
+      });
 }
 
-// One hash (Alg. 2); nothing if a box has no code.
+// One hash (Alg. 2) over the view's boxes, whose claims these are; nothing if a box has no code.
 template <class T, class Score>
-std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, const Score* scores, const Extents& extents,
+std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score> claims, const Extents& extents,
                                            const IoUHash& hash, size_t threads) {
   if (const std::optional<KeyLayout> layout = KeyLayout::fit(extents, hash)) {
-    const auto keys = std::make_unique_for_overwrite<PackedKey[]>(view.count);
+    LargeArray<PackedKey> keys(view.count);
     run_ranges(threads, view.count,
-               [&](size_t begin, size_t end) { make_keys(view, hash, *layout, begin, end, keys.get()); });
-    return winners_of(keys.get(), view, scores, threads);
+               [&](size_t begin, size_t end) { make_keys(view, hash, *layout, begin, end, keys.data()); });
+    return winners_of(keys.data(), std::move(claims), threads);
   }
-  const auto keys = std::make_unique_for_overwrite<WideKey[]>(view.count);
-  std::vector<uint8_t> finite(threads, 1);
-  run_parts(threads, [&](size_t part) {
-    finite[part] = make_keys(view, hash, view.count * part / threads, view.count * (part + 1) / threads, keys.get());
+  LargeArray<WideKey> keys(view.count);
+  std::atomic<bool> finite = true;
+  run_ranges(threads, view.count, [&](size_t begin, size_t end) {
+    if (!make_keys(view, hash, begin, end, keys.data())) finite = false;
   });
-  if (std::count(finite.begin(), finite.end(), 0) > 0) return std::nullopt;
-  return winners_of(keys.get(), view, scores, threads);
+  if (!finite) return std::nullopt;
+  return winners_of(keys.data(), std::move(claims), threads);
 }
 
 }  // namespace detail
@@ -122,21 +88,22 @@ std::optional<Claims<Score>> hnms(const T* boxes, BoxFormat format, const Score*
                                   size_t count, const HashFamily& family, size_t threads) {
   const Extents extents = extents_of(boxes, format, labels, count);
   if (!extents.legal || !all_finite(scores, count)) return std::nullopt;
-  BoxView<T> view{boxes, format, labels, nullptr, count};
-  Claims<Score> kept;
+  Claims<Score> kept(count);
   if (count == 0) return kept;
-  std::vector<uint32_t> selected;
+  for (size_t k = 0; k < count; ++k) kept[k] = Claim<Score>(scores[k], static_cast<uint32_t>(k));
+  BoxView<T> view{boxes, format, labels, nullptr, count};
+  std::vector<uint32_t> rows;
   for (size_t k = 0; k < family.size(); ++k) {
     auto best = family.with_hash(k, [&](const IoUHash& hash) {
-      return detail::best_of_cells(view, scores, extents, hash, threads_for(view.count, threads));
+      return detail::best_of_cells(view, std::move(kept), extents, hash, threads_for(view.count, threads));
     });
     if (!best) return std::nullopt;
     kept = *std::move(best);
     if (k + 1 == family.size()) break;
-    selected.resize(kept.size());
-    std::transform(kept.begin(), kept.end(), selected.begin(), [](const auto& claim) { return claim.box(); });
-    view.selected = selected.data();
-    view.count = selected.size();
+    rows.resize(kept.size());
+    std::transform(kept.begin(), kept.end(), rows.begin(), [](const auto& claim) { return claim.box(); });
+    view.rows = rows.data();
+    view.count = rows.size();
   }
   sort_claims(kept);
   return kept;

@@ -11,7 +11,7 @@ namespace hashnms {
 
 // A thread costs some 20 microseconds to start: each gets boxes worth several times that.
 inline size_t threads_for(size_t boxes, size_t threads) {
-  constexpr size_t kBoxesPerThread = 50'000;
+  constexpr size_t kBoxesPerThread = size_t(1) << 16;
   return std::clamp<size_t>(boxes / kBoxesPerThread, 1, threads);
 }
 

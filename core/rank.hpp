@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "large_array.hpp"
 
 namespace hashnms {
 
@@ -58,6 +59,9 @@ struct Claim<double> {
   }
 };
 
+template <class Score>
+using Claims = LargeArray<Claim<Score>>;
+
 namespace detail {
 
 // The leading bits of a rank's distance from the greatest, as a two-digit number: the greatest rank comes first.
@@ -83,7 +87,7 @@ void distribute(const Item* from, size_t count, std::vector<uint32_t>& starts, I
 // Greatest claim first. Two passes of radix sort order the leading bits that differ, which leaves nearly nothing to
 // do: runs that agree in them, ties among them, are then sorted by comparison.
 template <class Score>
-void sort_claims(std::vector<Claim<Score>>& claims) {
+void sort_claims(Claims<Score>& claims) {
   using Item = Claim<Score>;
   using Rank = decltype(Item().rank());
   const auto greater = [](const Item& a, const Item& b) { return b < a; };
@@ -103,9 +107,9 @@ void sort_claims(std::vector<Claim<Score>>& claims) {
     ++low_counts[digits.low(claim.rank())];
     ++high_counts[digits.high(claim.rank())];
   }
-  const std::unique_ptr<Item[]> buffer(new Item[count]);
-  detail::distribute(claims.data(), count, low_counts, buffer.get(), [&](Item c) { return digits.low(c.rank()); });
-  detail::distribute(buffer.get(), count, high_counts, claims.data(), [&](Item c) { return digits.high(c.rank()); });
+  LargeArray<Item> buffer(count);
+  detail::distribute(claims.data(), count, low_counts, buffer.data(), [&](Item c) { return digits.low(c.rank()); });
+  detail::distribute(buffer.data(), count, high_counts, claims.data(), [&](Item c) { return digits.high(c.rank()); });
 
   for (size_t k = 1; k < count; ++k) {
     if (!(claims[k - 1] < claims[k])) continue;

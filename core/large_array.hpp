@@ -1,0 +1,58 @@
+// An array for as many items as there are boxes. Where it is large its pages are asked for as huge ones: ten million
+// boxes otherwise spend more time in page faults than in anything else.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace hashnms {
+
+enum class Filled { no, with_zeros };
+
+template <class T>
+class LargeArray {
+  static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_copyable_v<T>);
+
+ public:
+  explicit LargeArray(size_t size, Filled filled = Filled::no)
+      : data_(static_cast<T*>(filled == Filled::with_zeros ? std::calloc(std::max<size_t>(size, 1), sizeof(T))
+                                                           : std::malloc(std::max<size_t>(size, 1) * sizeof(T)))),
+        size_(size) {
+    if (!data_) throw std::bad_alloc();
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    constexpr uintptr_t kHugePage = 2 << 20;
+    const auto begin = (reinterpret_cast<uintptr_t>(data_.get()) + kHugePage - 1) / kHugePage * kHugePage;
+    const auto end = reinterpret_cast<uintptr_t>(data_.get() + size) / kHugePage * kHugePage;
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only advice
+#endif
+  }
+
+  size_t size() const { return size_; }
+  void shrink(size_t size) { size_ = size; }  // to the first items; the memory stays
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  T& operator[](size_t k) { return data_.get()[k]; }
+  const T& operator[](size_t k) const { return data_.get()[k]; }
+  T* begin() { return data_.get(); }
+  T* end() { return data_.get() + size_; }
+  const T* begin() const { return data_.get(); }
+  const T* end() const { return data_.get() + size_; }
+
+ private:
+  struct Free {
+    void operator()(T* data) const { std::free(data); }
+  };
+  std::unique_ptr<T, Free> data_;
+  size_t size_;
+};
+
+}  // namespace hashnms
