@@ -234,6 +234,22 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(threads, preset):
         assert np.array_equal(hnms(scene.boxes, scene.scores, labels=scene.labels, num_hashes=2), expected)
 
 
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_million_boxes_keep_the_best_of_each_code(threads, num_threads):
+    """Large inputs are partitioned first; compare with sorting the codes."""
+    threads(num_threads)
+    scene = make_scene("aerial", 1_200_000, seed=14)
+    codes = hashnms.iou_hash(scene.boxes, alpha=0.7)
+    order = np.lexsort((-scene.scores, scene.labels, *codes.T))  # by code and label, then best first, then by index
+    cells = np.column_stack([codes, scene.labels])[order]
+    first = np.concatenate([[True], (cells[1:] != cells[:-1]).any(axis=1)])
+    without_area = ((scene.boxes[:, 2:] - scene.boxes[:, :2]) == 0).any(axis=1)
+    expected = np.union1d(order[first], np.flatnonzero(without_area))
+    keep = hnms(scene.boxes, scene.scores, labels=scene.labels)
+    assert np.array_equal(np.sort(keep), expected)
+    assert np.array_equal(keep, np.sort(keep)[np.argsort(-scene.scores[np.sort(keep)], kind="stable")])
+
+
 def test_more_hashes_keep_fewer_boxes_and_only_boxes_kept_before():
     scene = make_scene("parking_lot", 20_000)
     first = hnms(scene.boxes, scene.scores)

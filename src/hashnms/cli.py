@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hashnms import alpha_for_bound, get_num_threads, hnms, iou_lower_bound, reference
+from hashnms import alpha_for_bound, hnms, iou_lower_bound, reference
 from hashnms.evaluate import agreement
 from hashnms.synthetic import BOXES_PER_IMAGE, PRESETS, make_scene
 
@@ -73,9 +73,9 @@ def demo(
         add_row(f"HNMS {alpha:g}/{num_hashes}", keep, seconds)
     console.print(table)
     console.print(
-        f"HNMS a/K: alpha a, K hashes. Boxes that share a cell overlap by IoU {bound:.3f} or more, guaranteed.\n"
-        "Agreement: the share of greedy NMS's boxes that are kept too. Greedy NMS is plain NumPy here, run once;\n"
-        f"HNMS is the best of several runs, on up to {get_num_threads()} threads.",
+        f"HNMS a/K: alpha a, K hashes. Boxes of one cell overlap by IoU {bound:.3f} at least.\n"
+        "Agreement: the share of greedy NMS's boxes that are kept too.\n"
+        "Times: greedy NMS is plain NumPy, run once; HNMS is the best of several runs.",
         style="dim",
         highlight=False,
     )
