@@ -8,6 +8,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -63,18 +65,47 @@ std::optional<Result<int64_t>> hnms(const Boxes<T>& boxes, const Vector<Score>& 
   return give<int64_t>(std::move(keep), count);
 }
 
+// Calls use(row, codes) with both halves of the code of each box.
+template <class T, class Use>
+void for_each_code(const Boxes<T>& boxes, const hashnms::CellTable& widths, const hashnms::CellTable& heights,
+                   double bx, double by, hashnms::BoxFormat box_format, const Use& use) {
+  const nb::gil_scoped_release unlocked;
+  for (size_t row = 0; row < boxes.shape(0); ++row) {
+    use(row, hashnms::axis_codes(boxes.data() + 4 * row, box_format, widths, heights, bx, by));
+  }
+}
+
+bool all_below(double limit, const std::array<hashnms::AxisCode, 2>& codes) {
+  return std::abs(codes[0].offset) < limit && std::abs(codes[1].offset) < limit;
+}
+
 template <class T>
 std::optional<Result<int64_t, 4>> iou_hash(const Boxes<T>& boxes, const hashnms::CellTable& widths,
                                            const hashnms::CellTable& heights, double bx, double by,
                                            hashnms::BoxFormat box_format) {
-  const size_t count = boxes.shape(0);
-  auto codes = std::make_unique_for_overwrite<int64_t[]>(4 * count);
-  {
-    nb::gil_scoped_release unlocked;
-    if (!hashnms::iou_codes(boxes.data(), box_format, count, widths, heights, bx, by, codes.get())) codes.reset();
-  }
-  if (!codes) return std::nullopt;
-  return give<int64_t, 4>(std::move(codes), count);
+  auto result = std::make_unique_for_overwrite<int64_t[]>(4 * boxes.shape(0));
+  bool fits = true;
+  for_each_code(boxes, widths, heights, bx, by, box_format, [&](size_t row, const auto& codes) {
+    if (!all_below(0x1p63, codes)) {
+      fits = false;
+      return;
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+      result[4 * row + axis] = codes[axis].index;
+      result[4 * row + axis + 2] = static_cast<int64_t>(codes[axis].offset);
+    }
+  });
+  if (!fits) return std::nullopt;
+  return give<int64_t, 4>(std::move(result), boxes.shape(0));
+}
+
+template <class T>
+Result<bool> fits_below(const Boxes<T>& boxes, const hashnms::CellTable& widths, const hashnms::CellTable& heights,
+                        double bx, double by, hashnms::BoxFormat box_format, double limit) {
+  auto result = std::make_unique_for_overwrite<bool[]>(boxes.shape(0));
+  for_each_code(boxes, widths, heights, bx, by, box_format,
+                [&](size_t row, const auto& codes) { result[row] = all_below(limit, codes); });
+  return give<bool>(std::move(result), boxes.shape(0));
 }
 
 template <class T, class Score>
@@ -87,7 +118,9 @@ void define_hnms(nb::module_& m) {
 template <class T>
 void define_iou_hash(nb::module_& m) {
   m.def("iou_hash", &iou_hash<T>, "boxes"_a.noconvert(), "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
-        "The codes i, j, m, n; None if a number is not legal or an offset does not fit 64 bits.");
+        "The codes i, j, m, n; None if one of them does not fit 64 bits.");
+  m.def("fits_below", &fits_below<T>, "boxes"_a.noconvert(), "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
+        "limit"_a, "Of each box, whether it has a code with |m| and |n| below the limit.");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A box as its four numbers, in any of the three formats people store.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
 #include "dispatch.hpp"
@@ -40,6 +41,44 @@ double center_of(const T* row, BoxFormat format, int axis) {
   return format == BoxFormat::xyxy   ? center_of<BoxFormat::xyxy>(row, axis)
          : format == BoxFormat::xywh ? center_of<BoxFormat::xywh>(row, axis)
                                      : center_of<BoxFormat::cxcywh>(row, axis);
+}
+
+// Two opposite corners, in the boxes' own float type.
+template <class T>
+struct Corners {
+  T x1, y1, x2, y2;
+
+  HASHNMS_INLINE T area() const { return (x2 - x1) * (y2 - y1); }
+};
+
+template <class T>
+inline Corners<T> corners_of(const T* row, BoxFormat format) {
+  switch (format) {
+    case BoxFormat::xywh:
+      return {row[0], row[1], row[0] + row[2], row[1] + row[3]};
+    case BoxFormat::cxcywh:
+      return {row[0] - row[2] / 2, row[1] - row[3] / 2, row[0] + row[2] / 2, row[1] + row[3] / 2};
+    default:
+      return {row[0], row[1], row[2], row[3]};
+  }
+}
+
+// IoU in T, with the roundings of torchvision's CPU op. NaN, which is above nothing, for two boxes without area.
+template <class T>
+HASHNMS_INLINE T iou(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
+  const T left = a.x1 > b.x1 ? a.x1 : b.x1, right = a.x2 < b.x2 ? a.x2 : b.x2;
+  const T top = a.y1 > b.y1 ? a.y1 : b.y1, bottom = a.y2 < b.y2 ? a.y2 : b.y2;
+  const T width = right - left > T(0) ? right - left : T(0);
+  const T height = bottom - top > T(0) ? bottom - top : T(0);
+  const T intersection = width * height;
+  return intersection / (area_a + area_b - intersection);
+}
+
+// The greatest T that is not above the threshold: an IoU in T is above the one just when it is above the other.
+template <class T>
+inline T rounded_down(double threshold) {
+  const T nearest = static_cast<T>(threshold);
+  return static_cast<double>(nearest) > threshold ? std::nextafter(nearest, T(-1)) : nearest;
 }
 
 }  // namespace hashnms

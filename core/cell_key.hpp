@@ -199,16 +199,18 @@ HASHNMS_VECTOR_CLONES static void make_keys(const BoxView<double>& view, const I
   detail::pack_keys(view, hash, layout, begin, end, keys);
 }
 
-// The same without a layout. False if an offset is not finite: a float64 box too small for its distance.
+// The same without a layout. False if an offset is not finite: a float64 box too small for its distance, or too large.
 template <class T>
 bool make_keys(const BoxView<T>& view, const IoUHash& hash, size_t begin, size_t end, WideKey* keys) {
   bool finite = true;
   for (size_t k = begin; k < end; ++k) {
     const size_t row = view.row(k);
-    const Code code = code_of(view.boxes + 4 * row, view.format, hash);
-    keys[k] =
-        code.exists ? WideKey{true, view.labels ? view.labels[row] : 0, code.i, code.j, code.m, code.n} : WideKey{};
-    finite &= std::isfinite(code.m) && std::isfinite(code.n);
+    const T* box = view.boxes + 4 * row;
+    const bool has_area = size_of(box, view.format, 0) > 0 && size_of(box, view.format, 1) > 0;
+    const auto [x, y] = axis_codes(box, view.format, *hash.cells, *hash.cells, hash.shift, hash.shift);
+    const int64_t label = view.labels ? view.labels[row] : 0;
+    keys[k] = has_area ? WideKey{true, label, x.index, y.index, x.offset, y.offset} : WideKey{};
+    finite &= !has_area || (std::isfinite(x.offset) && std::isfinite(y.offset));
   }
   return finite;
 }

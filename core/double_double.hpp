@@ -55,6 +55,11 @@ inline DoubleDouble power(DoubleDouble base, uint64_t exponent) {
   return result;
 }
 
+inline bool operator<(const DoubleDouble& a, const DoubleDouble& b) {  // of numbers above 0
+  if (a.exponent != b.exponent) return a.exponent < b.exponent;
+  return a.hi != b.hi ? a.hi < b.hi : a.lo < b.lo;
+}
+
 // ldexp takes an int; beyond +-4000 every double has become infinite or zero.
 inline double scaled(double mantissa, int64_t exponent) {
   return std::ldexp(mantissa, static_cast<int>(exponent > 4000 ? 4000 : exponent < -4000 ? -4000 : exponent));

@@ -1,6 +1,7 @@
 // IoUHash: the cell of a width, and from it the code (i, j, m, n) of a box (Alg. 1).
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -58,12 +59,20 @@ class CellTable {
   // The cell of any width above 0.
   AxisCell find_any(double width) const { return covers({width, width}) ? find(width) : find_slowly(width); }
 
+  // NaN for inverse_delta where the cell's index or pitch is beyond what 64 bits hold.
   AxisCell find_slowly(double width) const {
     const double cells_per_nat = -1.0 / std::log1p(alpha_ - 1.0);
-    const double estimate = (std::log(width) - std::log(nearest_double(origin_))) * cells_per_nat;
-    auto index = static_cast<int64_t>(std::floor(estimate + 0.5));
-    while (width < edge(index)) --index;
-    while (width >= edge(index + 1)) ++index;
+    const DoubleDouble exact = to_double_double(width);
+    double estimate = std::floor((std::log(width) - std::log(nearest_double(origin_))) * cells_per_nat + 0.5);
+    if (!(std::abs(estimate) < 0x1p62)) return {0, std::numeric_limits<double>::quiet_NaN()};
+    auto index = static_cast<int64_t>(estimate);
+    // Near 1 an estimate is off by many cells: go on from what is left, then step to the very cell.
+    for (int k = 0; k < 3; ++k) {
+      const double left = std::log(nearest_double(exact / over_alpha_power(edge_origin_, index))) * cells_per_nat;
+      if (std::abs(left) < 0x1p62) index += static_cast<int64_t>(std::floor(left));
+    }
+    while (exact < over_alpha_power(edge_origin_, index)) --index;
+    while (!(exact < over_alpha_power(edge_origin_, index + 1))) ++index;
     return {index, inverse_delta(index)};
   }
 
@@ -71,32 +80,34 @@ class CellTable {
   double edge(int64_t index) const { return rounded_up(over_alpha_power(edge_origin_, index)); }
 
   double inverse_delta(int64_t index) const {
-    const double center = nearest_double(over_alpha_power(origin_, index));  // Eqn. 1
-    return 1.0 / (center * (1.0 - alpha_) / (1.0 + alpha_));                 // Eqn. 4
+    const double center = nearest_double(over_alpha_power(origin_, index));   // Eqn. 1
+    const double inverse = 1.0 / (center * (1.0 - alpha_) / (1.0 + alpha_));  // Eqn. 4
+    return std::isnormal(inverse) ? inverse : std::numeric_limits<double>::quiet_NaN();
   }
 
-  // All edges that lie among the widths of float32 boxes, and 1/delta of the cell that starts at each, for backends
-  // that search the table themselves. `first` is the index of the first cell.
+  // The least width and 1/delta of each cell from the one that holds `least` up to the first that starts at `limit` or
+  // above; `first` is the index of the first.
   struct Cells {
     int64_t first;
     std::vector<double> edges;
     std::vector<double> inverse_deltas;
   };
-  Cells float32_cells() const {
-    const int64_t first = find_slowly(kSmallestWidth).index;
-    Cells cells{first, {}, {}};
-    for (int64_t i = first; i == first || cells.edges.back() < kWidthLimit; ++i) {
-      cells.edges.push_back(edge(i));
-      cells.inverse_deltas.push_back(inverse_delta(i));
+  Cells cells_between(double least, double limit) const {
+    Cells cells{find_slowly(least).index, {}, {}};
+    for (int64_t index = cells.first; cells.edges.empty() || cells.edges.back() < limit; ++index) {
+      cells.edges.push_back(edge(index));
+      cells.inverse_deltas.push_back(inverse_delta(index));
     }
     return cells;
   }
+  // All that float32 boxes can have, for backends that search the table themselves.
+  Cells float32_cells() const { return cells_between(0x1p-149, 0x1p129); }
 
  private:
-  // float32 boxes have widths from 2^-149 to less than 2^129.
-  static constexpr double kSmallestWidth = 0x1p-149;
-  static constexpr double kWidthLimit = 0x1p129;
-  // The table has about 193 / (1 - alpha) cells: 19,000 here. Nearer to 1 a cell is found slowly.
+  // Widths that are found fast; the others, rare in pixels and in parts of an image alike, are found slowly.
+  static constexpr double kSmallestWidth = 0x1p-40;
+  static constexpr double kWidthLimit = 0x1p40;
+  // The table has about 55 / (1 - alpha) cells: 5,500 here. Nearer to 1 a cell is found slowly.
   static constexpr double kLargestTabulatedAlpha = 0.99;
 
   struct Bucket {
@@ -117,7 +128,7 @@ class CellTable {
     first_bucket_ = std::bit_cast<uint64_t>(kSmallestWidth) >> shift_;
     const uint64_t end = std::bit_cast<uint64_t>(kWidthLimit) >> shift_;
     buckets_.reserve(end - first_bucket_);
-    const Cells cells = float32_cells();
+    const Cells cells = cells_between(kSmallestWidth, kWidthLimit);
     size_t cell = 0;
     for (uint64_t top = first_bucket_; top < end; ++top) {
       const auto start = std::bit_cast<double>(top << shift_);
@@ -161,7 +172,7 @@ class HashFamily {
   }
 
  private:
-  static constexpr size_t kMostTables = 16;
+  static constexpr size_t kMostTables = 64;
   double alpha_;
   std::vector<double> origins_;
   std::vector<CellTable> tables_;
@@ -173,42 +184,25 @@ HASHNMS_INLINE double offset_of(double center, double inverse_delta, double shif
   return std::floor(center * inverse_delta - shift + 0.5);
 }
 
-// The whole code of a box; `exists` is false for a box without area.
-struct Code {
-  bool exists;
-  int64_t i, j;
-  double m, n;
+// Half of a code: i and m, or j and n.
+struct AxisCode {
+  int64_t index;
+  double offset;  // not finite where the cell is beyond what 64 bits hold
 };
 
-template <class T>
-Code code_of(const T* row, BoxFormat format, const IoUHash& hash) {
-  const double width = size_of(row, format, 0), height = size_of(row, format, 1);
-  if (!(width > 0 && height > 0)) return {};
-  const AxisCell i = hash.cells->find_any(width), j = hash.cells->find_any(height);
-  return {true, i.index, j.index, offset_of(center_of(row, format, 0), i.inverse_delta, hash.shift),
-          offset_of(center_of(row, format, 1), j.inverse_delta, hash.shift)};
+// A size of 0 has no cell: its index is the limit of ever smaller sizes.
+inline AxisCode axis_code(double size, double center, const CellTable& cells, double shift) {
+  if (size == 0) return {std::numeric_limits<int64_t>::min(), 0.0};
+  const AxisCell cell = cells.find_any(size);
+  return {cell.index, offset_of(center, cell.inverse_delta, shift)};
 }
 
-// Writes i, j, m, n for each box. A box without width has i = -2^63, the limit of ever smaller boxes, and m = 0;
-// likewise without height. False if an offset does not fit 64 bits or the box is not legal.
+// The code of a box with any two tables and shifts.
 template <class T>
-bool iou_codes(const T* boxes, BoxFormat format, size_t count, const CellTable& widths, const CellTable& heights,
-               double bx, double by, int64_t* codes) {
-  const CellTable* tables[2] = {&widths, &heights};
-  const double shifts[2] = {bx, by};
-  for (size_t k = 0; k < 4 * count; k += 4) {
-    for (int axis = 0; axis < 2; ++axis) {
-      const double size = size_of(boxes + k, format, axis), center = center_of(boxes + k, format, axis);
-      if (!(size >= 0 && std::isfinite(size) && std::isfinite(center))) return false;
-      AxisCell cell{std::numeric_limits<int64_t>::min(), 0.0};
-      if (size > 0) cell = tables[axis]->find_any(size);
-      const double offset = offset_of(center, cell.inverse_delta, size > 0 ? shifts[axis] : 0.0);
-      if (!(std::abs(offset) < 0x1p63)) return false;
-      codes[k + axis] = cell.index;
-      codes[k + axis + 2] = static_cast<int64_t>(offset);
-    }
-  }
-  return true;
+std::array<AxisCode, 2> axis_codes(const T* box, BoxFormat format, const CellTable& widths, const CellTable& heights,
+                                   double bx, double by) {
+  return {axis_code(size_of(box, format, 0), center_of(box, format, 0), widths, bx),
+          axis_code(size_of(box, format, 1), center_of(box, format, 1), heights, by)};
 }
 
 }  // namespace hashnms

@@ -27,3 +27,17 @@ def test_iou_of_equal_apart_touching_nested_and_empty_boxes():
     assert pairwise_iou(box, np.array(others, float)).tolist() == [[1.0, 0.0, 0.0, 0.25, 0.0]]
     empty = np.zeros((1, 4))
     assert pairwise_iou(empty, empty).tolist() == [[0.0]]
+
+
+def test_illegal_boxes_are_refused_by_name():
+    with pytest.raises(
+        ValueError, match=r"^boxes2 must be finite, got \[0.0, 0.0, nan, 1.0\] in row 0 \(1 such row\)$"
+    ):
+        pairwise_iou([[0, 0, 1, 1]], [[0, 0, np.nan, 1]])
+    with pytest.raises(ValueError, match=r"^boxes must have width >= 0 and height >= 0, got \[0.0, 0.0, -1.0, 1.0\]"):
+        to_xyxy([[0, 0, -1, 1]], "xywh")
+
+
+def test_the_result_does_not_share_memory_with_the_input():
+    boxes = np.zeros((1, 4))
+    assert not np.shares_memory(to_xyxy(boxes, "xyxy"), boxes)

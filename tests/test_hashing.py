@@ -109,7 +109,9 @@ def test_offsets_beyond_32_bits_are_right_and_beyond_64_bits_refused():
     assert abs(iou_hash(far, alpha=0.7, box_format="cxcywh")[0, 2]) > 2**40
     assert_same = reference.iou_hash(far, alpha=0.7, box_format="cxcywh")[0]
     assert tuple(iou_hash(far, alpha=0.7, box_format="cxcywh")[0].tolist()) == assert_same
-    with pytest.raises(ValueError, match=r"boxes must not be so small for their distance .*1e-20, 1\.0\] in row 1 \(1"):
+    with pytest.raises(
+        ValueError, match=r"^boxes must have cells that 64-bit .* got .*1e-20, 1\.0\] in row 1 \(1 such"
+    ):
         iou_hash([[0.0, 0.0, 1.0, 1.0], [1e6, 0.0, 1e-20, 1.0]], alpha=0.7, box_format="cxcywh")
 
 
@@ -197,15 +199,15 @@ def test_hashing_errors_name_the_argument_its_need_and_what_came():
             iou_hash(boxes, alpha=alpha)
         with pytest.raises(ValueError, match=r"^alpha must be in \(0, 1\)"):
             iou_lower_bound(alpha)
-    with pytest.raises(TypeError, match=r"^alpha must be a number in \(0, 1\), got '0.7'$"):
+    with pytest.raises(TypeError, match=r"^alpha must be a number, in \(0, 1\), got '0.7'$"):
         iou_hash(boxes, alpha="0.7")
     with pytest.raises(ValueError, match=r"^w0 must be finite and above 0, got 0.0$"):
         iou_hash(boxes, alpha=0.7, w0=0.0)
     with pytest.raises(ValueError, match=r"^h0 must be finite and above 0, got inf$"):
         iou_hash(boxes, alpha=0.7, h0=math.inf)
-    with pytest.raises(ValueError, match=r"^bx must be finite, got nan$"):
+    with pytest.raises(ValueError, match=r"^bx must be below 2\*\*53 in size, got nan$"):
         iou_hash(boxes, alpha=0.7, bx=math.nan)
-    with pytest.raises(ValueError, match=r"^by must be finite, got -inf$"):
+    with pytest.raises(ValueError, match=r"^by must be below 2\*\*53 in size, got -inf$"):
         iou_hash(boxes, alpha=0.7, by=-math.inf)
     with pytest.raises(ValueError, match=r"^num_hashes must be at least 1, got 0$"):
         hash_family(0.7, 0)

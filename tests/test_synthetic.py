@@ -63,3 +63,7 @@ def test_bad_arguments_are_named():
         make_scene(background=2)
     with pytest.raises(ValueError, match=r"^num_objects must be at least 1, got 0$"):
         make_scene(num_objects=0)
+    with pytest.raises(TypeError, match=r"^num_boxes must be an integer, got 1.5$"):
+        make_scene(num_boxes=1.5)
+    with pytest.raises(ValueError, match=r"^seed must be at least 0, got -1$"):
+        make_scene(seed=-1)

@@ -38,6 +38,8 @@ def changed(array, row, values):
         ({"alpha": math.nan}, "alpha must be in (0, 1), got nan"),
         ({"num_hashes": 0}, "num_hashes must be at least 1, got 0"),
         ({"num_hashes": -3}, "num_hashes must be at least 1, got -3"),
+        ({"num_hashes": 2**64}, "num_hashes must be at most 1000, got 18446744073709551616"),
+        ({"alpha": 10**400}, f"alpha must be in (0, 1), got {10**400}"),
         (
             {"boxes": changed(BOXES, slice(1, 3), np.nan)},
             "boxes must be finite, got [nan, nan, nan, nan] in row 1 (2 such rows)",
@@ -91,12 +93,12 @@ def test_bad_values_raise_value_error(arguments, message):
             {"scores": ["a", "b", "c"]},
             "scores must be real numbers (float16, bfloat16, float32, float64, integer), got <U1",
         ),
-        ({"scores": None}, "scores must be real numbers (float16, bfloat16, float32, float64, integer), got object"),
+        ({"scores": None}, "scores must be real numbers (float16, bfloat16, float32, float64, integer), got NoneType"),
         ({"labels": [0.0, 1.0, 2.0]}, "labels must be integers, got float64"),
         ({"labels": [True, False, True]}, "labels must be integers, got bool"),
-        ({"alpha": "0.7"}, "alpha must be a number in (0, 1), got '0.7'"),
-        ({"alpha": True}, "alpha must be a number in (0, 1), got True"),
-        ({"alpha": None}, "alpha must be a number in (0, 1), got None"),
+        ({"alpha": "0.7"}, "alpha must be a number, in (0, 1), got '0.7'"),
+        ({"alpha": True}, "alpha must be a number, in (0, 1), got True"),
+        ({"alpha": None}, "alpha must be a number, in (0, 1), got None"),
         ({"num_hashes": 1.0}, "num_hashes must be an integer, got 1.0"),
         ({"num_hashes": True}, "num_hashes must be an integer, got True"),
     ],
@@ -123,10 +125,41 @@ def test_a_bad_number_is_found_wherever_it_stands(position, dtype, box_format):
         hnms(boxes, changed(scores, position, np.nan), box_format=box_format)
 
 
-def test_float64_boxes_too_small_for_their_distance_are_refused():
-    boxes = np.array([[0, 0, 1, 1], [1e300, 0, 1e-300, 1]])
-    with pytest.raises(ValueError, match=r"^boxes must not be so small for their distance .* in row 1 \(1 such row\)$"):
-        hnms(boxes, [1, 2], box_format="cxcywh")
+@pytest.mark.parametrize(
+    ("row", "box_format"),
+    [
+        ([1e300, 0, 1e-300, 1], "cxcywh"),  # m is infinite
+        ([0, 0, 1e-310, 1], "xyxy"),  # 1/delta is
+        ([-1e308, 0, 1e308, 1], "xyxy"),  # the width is
+        ([1.7e308, 0, 1.7e308, 1], "xywh"),  # the centre is
+        ([0, 0, 1.6e308, 1], "cxcywh"),  # the centre of the width's cell is
+    ],
+)
+def test_float64_boxes_whose_cells_cannot_be_counted_are_refused(row, box_format):
+    """Each of these once hung or gave a wrong answer."""
+    boxes = np.array([[0, 0, 1, 1], row, [5, 5, 9, 9], row])
+    with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers .* in row 1 \(2 such rows\)$"):
+        hnms(boxes, [1, 2, 3, 4], box_format=box_format)
+    with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers .* in row 1 \(2 such rows\)$"):
+        hashnms.iou_hash(boxes, alpha=0.7, box_format=box_format)
+
+
+def test_the_slowest_cells_are_found_at_once_or_refused():
+    """Alpha near 1 and sizes near the ends of float64: each of these once took seconds or forever."""
+    for width, w0, alpha in ((1e300, 1.0, 1 - 1e-16), (1e300, 1e-300, 1 - 1e-16), (5e-324, 1.0, 1 - 1e-7)):
+        with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers can count"):
+            hashnms.iou_hash([[0.0, 0.0, width, 1.0]], alpha=alpha, w0=w0)
+    for width, alpha in ((1e300, 1 - 1e-7), (1e-300, 1 - 1e-7), (12.5, 1 - 1e-15)):
+        code = hashnms.iou_hash([[0.0, 0.0, width, 1.0]], alpha=alpha)
+        assert tuple(code[0].tolist()) == hashnms.reference.iou_hash([[0.0, 0.0, width, 1.0]], alpha=alpha)[0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_warning_comes_before_the_error():
+    with pytest.raises(ValueError, match=r"^boxes must be finite, got \[inf, 0.0, inf, 1.0\] in row 0"):
+        hnms(np.array([[np.inf, 0, np.inf, 1]]), [1.0])
+    with pytest.raises(ValueError, match=r"^boxes must be finite, got \[0.0, 0.0, 1.0, nan\] in row 1"):
+        hnms(np.array([[-3e38, 0, 3e38, 1], [0, 0, 1, np.nan]], np.float32), [1.0, 1.0])
 
 
 def test_the_largest_float32_boxes_are_legal():
@@ -140,5 +173,7 @@ def test_the_largest_float32_boxes_are_legal():
 def test_num_threads_is_checked():
     with pytest.raises(ValueError, match=r"^num_threads must be at least 1, got 0$"):
         hashnms.set_num_threads(0)
+    with pytest.raises(ValueError, match=r"^num_threads must be at most 1024, got 18446744073709551616$"):
+        hashnms.set_num_threads(2**64)
     with pytest.raises(TypeError, match=r"^num_threads must be an integer, got 2.5$"):
         hashnms.set_num_threads(2.5)

@@ -1,5 +1,7 @@
 """hashnms: non-maximum suppression for crowded scenes, fast, exact and simple, by hashing boxes."""
 
+__version__ = "0.1.0"
+
 try:
     from hashnms import _core as _core
 except ImportError as error:

@@ -35,4 +35,4 @@ def set_num_threads(num_threads: int) -> None:
     >>> set_num_threads(before)
     """
     global _num_threads  # noqa: PLW0603
-    _num_threads = _validate.count_value("num_threads", num_threads)
+    _num_threads = _validate.count_value("num_threads", num_threads, most=1024)

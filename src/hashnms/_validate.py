@@ -1,7 +1,7 @@
 """Every argument check and every message: name, need, got. The core trusts what has passed here.
 
-The numbers in the arrays are checked by the core itself, in the pass it makes anyway; when it refuses, `illegal_rows`
-finds out why.
+The numbers in the arrays are checked by the core itself, in the pass it makes anyway; when it refuses, `legal_rows`,
+`finite_scores` and `refuse_codes` find out why.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _MOST_BOXES = 2**32 - 1
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 
-def boxes_array(boxes: Any) -> Array:
+def boxes_array(boxes: Any, name: str = "boxes") -> Array:
     """Boxes as a contiguous (N, 4) float32 or float64 array."""
-    array = _real_array("boxes", boxes)
+    array = _real_array(name, boxes)
     if array.shape == (0,):
         array = array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:
-        raise ValueError(f"boxes must have shape (N, 4), got {array.shape}")
+        raise ValueError(f"{name} must have shape (N, 4), got {array.shape}")
     if len(array) > _MOST_BOXES:
-        raise ValueError(f"boxes must be at most {_MOST_BOXES:,}, got {len(array):,}")
+        raise ValueError(f"{name} must be at most {_MOST_BOXES:,}, got {len(array):,}")
     return array
 
 
@@ -49,7 +49,7 @@ def labels_array(labels: Any, num_boxes: int) -> Array | None:
     if labels is None:
         return None
     array = _as_array("labels", labels)
-    if array.size == 0 and array.dtype == _FLOAT64:  # an empty list
+    if array.size == 0:  # of whatever type: an empty list is of floats
         array = array.astype(_INT64)
     if array.dtype.kind not in "iu":
         raise TypeError(f"labels must be integers, got {array.dtype}")
@@ -78,50 +78,64 @@ def bound_value(bound: Any) -> float:
     return _number("bound", bound, "in (0, 1)", lambda value: 0.0 < value < 1.0)
 
 
+def share_value(name: str, share: Any) -> float:
+    """A number in [0, 1]."""
+    return _number(name, share, "in [0, 1]", lambda value: 0.0 <= value <= 1.0)
+
+
 def origin_value(name: str, origin: Any) -> float:
     """The centre W_0 or H_0 of cell 0."""
     return _number(name, origin, "finite and above 0", lambda value: 0.0 < value < np.inf)
 
 
 def shift_value(name: str, shift: Any) -> float:
-    """The shift b_x or b_y."""
-    return _number(name, shift, "finite", lambda value: -np.inf < value < np.inf)
+    """The shift b_x or b_y, in cells."""
+    return _number(name, shift, "below 2**53 in size", lambda value: abs(value) < 2.0**53)
 
 
-def count_value(name: str, count: Any) -> int:
-    """An integer of at least 1."""
+def count_value(name: str, count: Any, least: int = 1, most: int | None = None) -> int:
+    """An integer of at least `least` and at most `most`."""
     try:
         value = operator.index(count)
     except TypeError:
         value = None
     if value is None or isinstance(count, bool):
         raise TypeError(f"{name} must be an integer, got {count!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
     return value
 
 
-def illegal_rows(boxes: Array, scores: Array | None, box_format: str, alpha: float) -> NoReturn:
-    """Say which number the core refused."""
-    sizes = boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
+def num_hashes_value(num_hashes: Any) -> int:
+    """The K of Multi-HNMS. More than a thousand shifts of a cell would only cost time."""
+    return count_value("num_hashes", num_hashes, most=1000)
+
+
+def legal_rows(boxes: Array, box_format: str, name: str = "boxes") -> None:
+    """Say which box is not finite or inside out."""
     not_finite = ~np.isfinite(boxes).all(axis=1)
     if not_finite.any():
-        raise ValueError(f"boxes must be finite, got {_first_row(boxes, not_finite)}")
-    negative = (sizes < 0).any(axis=1)
-    if negative.any():
+        raise ValueError(f"{name} must be finite, got {_first_row(boxes, not_finite)}")
+    inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
+    if inverted.any():
         need = "x2 >= x1 and y2 >= y1" if box_format == "xyxy" else "width >= 0 and height >= 0"
-        raise ValueError(f"boxes must have {need}, got {_first_row(boxes, negative)}")
-    if scores is not None:
-        not_finite = ~np.isfinite(scores)
-        if not_finite.any():
-            raise ValueError(f"scores must be finite, got {_first_row(scores, not_finite)}")
-    reach = np.abs(boxes).max(axis=1)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        cells = reach / np.where(sizes > 0, sizes, np.inf).min(axis=1).astype(np.float64)
-    furthest = np.arange(len(boxes)) == np.argmax(cells)
+        raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted)}")
+
+
+def finite_scores(scores: Array) -> None:
+    """Say which score is not finite."""
+    not_finite = ~np.isfinite(scores)
+    if not_finite.any():
+        raise ValueError(f"scores must be finite, got {_first_row(scores, not_finite)}")
+
+
+def refuse_codes(boxes: Array, has_code: Array, alpha: float) -> NoReturn:
+    """Say which box has no code."""
     raise ValueError(
-        f"boxes must not be so small for their distance from the origin that alpha = {alpha} has no cell for them, "
-        f"got {_first_row(boxes, furthest)}"
+        f"boxes must have cells that 64-bit numbers can count, at alpha = {alpha}: not tiny for their distance from "
+        f"the origin, nor near the largest float, got {_first_row(boxes, ~has_code)}"
     )
 
 
@@ -132,8 +146,11 @@ def _first_row(values: Array, bad: Any) -> str:
 
 def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> float:
     if type(value) is not float and (not isinstance(value, Real) or isinstance(value, (bool, np.bool_))):
-        raise TypeError(f"{name} must be a number {need}, got {value!r}")
-    number = float(value)
+        raise TypeError(f"{name} must be a number, {need}, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
     if not fits(number):
         raise ValueError(f"{name} must be {need}, got {value}")
     return number
@@ -161,9 +178,8 @@ def _real_array(name: str, values: Any) -> Array:
     elif array.dtype.kind in "iu":
         dtype = _float_for_integers(name, array)
     else:
-        raise TypeError(
-            f"{name} must be real numbers (float16, bfloat16, float32, float64, integer), got {array.dtype}"
-        )
+        got = type(values).__name__ if array.dtype == object else array.dtype
+        raise TypeError(f"{name} must be real numbers (float16, bfloat16, float32, float64, integer), got {got}")
     return np.asarray(array, dtype, order="C")
 
 

@@ -18,11 +18,12 @@ def to_xyxy(boxes: Any, box_format: str) -> NDArray[Any]:
     """
     array = _validate.boxes_array(boxes)
     _validate.box_format_value(box_format)
+    _validate.legal_rows(array, box_format)
     if box_format == "xyxy":
-        return array
+        return array.copy()
     first, size = array[:, :2], array[:, 2:]
-    low = first if box_format == "xywh" else first - size / 2
-    return np.concatenate([low, low + size], axis=1)
+    corners = (first, first + size) if box_format == "xywh" else (first - size / 2, first + size / 2)
+    return np.concatenate(corners, axis=1)
 
 
 def pairwise_iou(boxes1: Any, boxes2: Any) -> NDArray[Any]:
@@ -31,7 +32,9 @@ def pairwise_iou(boxes1: Any, boxes2: Any) -> NDArray[Any]:
     >>> pairwise_iou([[0.0, 0.0, 2.0, 2.0]], [[1.0, 0.0, 3.0, 2.0], [0.0, 0.0, 2.0, 2.0]])
     array([[0.33333333, 1.        ]])
     """
-    a, b = _validate.boxes_array(boxes1), _validate.boxes_array(boxes2)
+    a, b = _validate.boxes_array(boxes1, "boxes1"), _validate.boxes_array(boxes2, "boxes2")
+    _validate.legal_rows(a, "xyxy", "boxes1")
+    _validate.legal_rows(b, "xyxy", "boxes2")
     area_a, area_b = ((x[:, 2] - x[:, 0]) * (x[:, 3] - x[:, 1]) for x in (a, b))
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from hashnms import alpha_for_bound, hnms, iou_lower_bound, reference
+from hashnms import __version__, alpha_for_bound, hnms, iou_lower_bound, reference
 from hashnms.evaluate import agreement
 from hashnms.synthetic import BOXES_PER_IMAGE, PRESETS, make_scene
 
@@ -27,7 +26,7 @@ console = Console()
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        console.print(f"hashnms {version('hashnms')}", highlight=False)
+        console.print(f"hashnms {__version__}", highlight=False)
         raise typer.Exit
 
 
@@ -43,7 +42,9 @@ def main(
 @app.command()
 def demo(
     preset: Annotated[str, typer.Option(help=f"The kind of scene: {', '.join(PRESETS)}.")] = "parking_lot",
-    boxes: Annotated[int, typer.Option(min=1, help="How many raw boxes the detector puts out.")] = BOXES_PER_IMAGE,
+    boxes: Annotated[
+        int, typer.Option(min=1, max=10**7, help="How many raw boxes the detector puts out.")
+    ] = BOXES_PER_IMAGE,
     alpha: Annotated[float, typer.Option(help="Cell size of HNMS, in (0, 1); greater means smaller cells.")] = 0.7,
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same scene.")] = 0,
 ) -> None:
@@ -65,7 +66,7 @@ def demo(
     def add_row(name: str, keep: Any, seconds: float) -> None:
         share = agreement(keep, greedy).recall
         speed_up = f"{greedy_seconds / seconds:,.0f}x"
-        table.add_row(name, f"{boxes:,}", f"{len(keep):,}", _readable(seconds), speed_up, f"{share:.1%}")
+        table.add_row(name, f"{boxes:,}", f"{len(keep):,}", f"{seconds * 1e3:.2f} ms", speed_up, f"{share:.1%}")
 
     add_row(f"greedy NMS {bound:.3f}", greedy, greedy_seconds)
     for num_hashes in range(1, 5):
@@ -91,9 +92,9 @@ def bound(
         alphas = [alpha] if alpha is not None else [] if iou is not None else [k / 20 for k in range(6, 20)]
         table = Table("alpha", "IoU bound")
         for value in alphas:
-            table.add_row(f"{value:g}", f"{iou_lower_bound(value):.5f}")
+            table.add_row(f"{value:.10g}", f"{iou_lower_bound(value):.5f}")
         if iou is not None:
-            table.add_row(f"{alpha_for_bound(iou):.6f}", f"{iou:g}")
+            table.add_row(f"{alpha_for_bound(iou):.6f}", f"{iou:.10g}")
         elif alpha is None:
             table.add_section()
             for target in (0.3, 0.5, 0.7, 0.9):
@@ -111,10 +112,3 @@ def _timed(call: Callable[[], Any], repeats: int = 7) -> tuple[float, Any]:
         result = call()
         best = min(best, time.perf_counter() - start)
     return best, result
-
-
-def _readable(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{seconds / scale:.2f} {unit}"
-    return f"{seconds * 1e6:.0f} µs"

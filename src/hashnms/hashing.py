@@ -66,17 +66,18 @@ def iou_hash(
     """
     alpha = _validate.alpha_value(alpha)
     array = _validate.boxes_array(boxes)
-    code = _core.iou_hash(
-        array,
-        _cell_table(alpha, _validate.origin_value("w0", w0)),
-        _cell_table(alpha, _validate.origin_value("h0", h0)),
+    parameters = (
+        cell_table(alpha, _validate.origin_value("w0", w0)),
+        cell_table(alpha, _validate.origin_value("h0", h0)),
         _validate.shift_value("bx", bx),
         _validate.shift_value("by", by),
         _validate.box_format_value(box_format),
     )
+    _validate.legal_rows(array, box_format)
+    code = _core.iou_hash(array, *parameters)
     if code is None:
-        _validate.illegal_rows(array, None, box_format, alpha)
-    return code.view(np.int64)
+        _validate.refuse_codes(array, _core.fits_below(array, *parameters, 2.0**63), alpha)
+    return code.view(np.int64)  # the core's "long long" is NumPy's int64 by another name
 
 
 def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
@@ -86,7 +87,7 @@ def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
     [IoUHash(alpha=0.25, w0=1.0, h0=1.0, bx=0.0, by=0.0), IoUHash(alpha=0.25, w0=2.0, h0=2.0, bx=0.5, by=0.5)]
     """
     alpha = _validate.alpha_value(alpha)
-    count = _validate.count_value("num_hashes", num_hashes)
+    count = _validate.num_hashes_value(num_hashes)
     return [IoUHash(alpha, w0, w0, k / count, k / count) for k, w0 in enumerate(_origins(alpha, count))]
 
 
@@ -132,14 +133,27 @@ def alpha_for_bound(bound: float) -> float:
         below, enough = (below, middle) if iou_lower_bound(middle) >= bound else (middle, enough)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def core_family(alpha: float, num_hashes: int) -> _core.HashFamily:
     """The core's form of `hash_family`; made once and kept, for it holds the tables."""
     return _core.HashFamily(alpha, _origins(alpha, num_hashes))
 
 
-@lru_cache(maxsize=32)
-def _cell_table(alpha: float, origin: float) -> _core.CellTable:
+def rows_with_codes(boxes: NDArray[Any], alpha: float, num_hashes: int, box_format: str) -> NDArray[np.bool_]:
+    """Of each box, whether every function of the family has a code for it."""
+    fits = np.ones(len(boxes), np.bool_)
+    for function in hash_family(alpha, num_hashes):
+        cells = cell_table(alpha, function.w0)
+        shifts = function.bx, function.by
+        fits &= _core.fits_below(
+            boxes, cells, cells, *shifts, _validate.box_format_value(box_format), sys.float_info.max
+        )
+    return fits
+
+
+@lru_cache(maxsize=8)
+def cell_table(alpha: float, origin: float) -> _core.CellTable:
+    """The core's table of cells; made once and kept."""
     return _core.CellTable(alpha, origin)
 
 

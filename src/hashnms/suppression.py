@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hashnms import _core, _threads, _validate
-from hashnms.hashing import core_family
+from hashnms.hashing import core_family, rows_with_codes
 
 
 def hnms(
@@ -31,7 +31,7 @@ def hnms(
             as float32, integers beyond 2**24 as float64.
         scores: (N,), any real numbers.
         alpha: in (0, 1), the IoU of boxes in adjacent cells. Greater means smaller cells and more boxes kept.
-        num_hashes: how many hash functions, K in the paper, at least 1.
+        num_hashes: how many hash functions, K in the paper, from 1 to 1000.
         labels: (N,) integers or None. Boxes of different labels never meet.
         box_format: "xyxy", "xywh" (corner and size) or "cxcywh" (centre and size).
 
@@ -49,7 +49,7 @@ def hnms(
     array([1, 2])
     """
     alpha = _validate.alpha_value(alpha)
-    num_hashes = _validate.count_value("num_hashes", num_hashes)
+    num_hashes = _validate.num_hashes_value(num_hashes)
     boxes = _validate.boxes_array(boxes)
     scores = _validate.scores_array(scores, len(boxes))
     keep = _core.hnms(
@@ -61,5 +61,7 @@ def hnms(
         _threads.get_num_threads(),
     )
     if keep is None:
-        _validate.illegal_rows(boxes, scores, box_format, alpha)
-    return keep.view(np.int64)  # the core's "long long" is NumPy's int64 by another name
+        _validate.legal_rows(boxes, box_format)
+        _validate.finite_scores(scores)
+        _validate.refuse_codes(boxes, rows_with_codes(boxes, alpha, num_hashes, box_format), alpha)
+    return keep.view(np.int64)

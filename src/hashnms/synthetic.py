@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hashnms import _validate
+
 #: Five pyramid levels, as in FPN; level 0 takes the smallest objects.
 NUM_LEVELS = 5
 
@@ -77,18 +79,15 @@ def make_scene(
     >>> scene.boxes.shape, len(scene.gt_boxes)
     ((9000, 4), 147)
     """
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
-    if num_boxes < 0:
-        raise ValueError(f"num_boxes must be at least 0, got {num_boxes}")
-    if not 0.0 <= background <= 1.0:
-        raise ValueError(f"background must be in [0, 1], got {background}")
     kind = PRESETS[preset]
+    num_boxes = _validate.count_value("num_boxes", num_boxes, least=0)
     if num_objects is None:
         num_objects = round(kind.num_objects * max(1.0, num_boxes / BOXES_PER_IMAGE))
-    if num_objects < 1:
-        raise ValueError(f"num_objects must be at least 1, got {num_objects}")
-    rng = np.random.default_rng(seed)
+    num_objects = _validate.count_value("num_objects", num_objects)
+    background = _validate.share_value("background", background)
+    rng = np.random.default_rng(_validate.count_value("seed", seed, least=0))
     stretch = (num_objects / kind.num_objects) ** 0.5
     image = np.array([max(1, round(side * stretch)) for side in kind.image_size], np.float32)
 
