@@ -40,11 +40,12 @@ clean:  ## Remove what was built.
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The tools are read off the extras of pyproject.toml, so that they stand in one place.
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check .
 	@touch $@
 
+# The tools of an extra of pyproject.toml, without building the package again.
 $(VENV)/%-tools: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[$*]'
+	$(BIN)/python -c "from pip._vendor import tomli; print(*tomli.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$*'], sep='\n')" > $@.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $@.txt
 	@touch $@

@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -48,6 +49,9 @@ template <class T, class Score>
 std::optional<Result<int64_t>> hnms(const Boxes<T>& boxes, const Vector<Score>& scores,
                                     const std::optional<Vector<int64_t>>& labels, const hashnms::HashFamily& family,
                                     hashnms::BoxFormat box_format, size_t num_threads) {
+  if (scores.shape(0) != boxes.shape(0) || (labels && labels->shape(0) != boxes.shape(0))) {
+    throw nb::value_error("boxes, scores and labels must have one length");
+  }
   const int64_t* label_data = labels ? labels->data() : nullptr;
   std::unique_ptr<int64_t[]> keep;
   size_t count = 0;
@@ -75,7 +79,10 @@ void for_each_code(const Boxes<T>& boxes, const hashnms::CellTable& widths, cons
   }
 }
 
-bool all_below(double limit, const std::array<hashnms::AxisCode, 2>& codes) {
+// Whether the codes fit the offset's limit for boxes of type T, and int64 if that is asked.
+template <class T>
+bool fit(const std::array<hashnms::AxisCode, 2>& codes, bool int64) {
+  const double limit = std::min(hashnms::kOffsetLimit<T>, int64 ? 0x1p63 : std::numeric_limits<double>::infinity());
   return std::abs(codes[0].offset) < limit && std::abs(codes[1].offset) < limit;
 }
 
@@ -86,7 +93,7 @@ std::optional<Result<int64_t, 4>> iou_hash(const Boxes<T>& boxes, const hashnms:
   auto result = std::make_unique_for_overwrite<int64_t[]>(4 * boxes.shape(0));
   bool fits = true;
   for_each_code(boxes, widths, heights, bx, by, box_format, [&](size_t row, const auto& codes) {
-    if (!all_below(0x1p63, codes)) {
+    if (!fit<T>(codes, true)) {
       fits = false;
       return;
     }
@@ -100,11 +107,11 @@ std::optional<Result<int64_t, 4>> iou_hash(const Boxes<T>& boxes, const hashnms:
 }
 
 template <class T>
-Result<bool> fits_below(const Boxes<T>& boxes, const hashnms::CellTable& widths, const hashnms::CellTable& heights,
-                        double bx, double by, hashnms::BoxFormat box_format, double limit) {
+Result<bool> has_code(const Boxes<T>& boxes, const hashnms::CellTable& widths, const hashnms::CellTable& heights,
+                      double bx, double by, hashnms::BoxFormat box_format, bool int64) {
   auto result = std::make_unique_for_overwrite<bool[]>(boxes.shape(0));
   for_each_code(boxes, widths, heights, bx, by, box_format,
-                [&](size_t row, const auto& codes) { result[row] = all_below(limit, codes); });
+                [&](size_t row, const auto& codes) { result[row] = fit<T>(codes, int64); });
   return give<bool>(std::move(result), boxes.shape(0));
 }
 
@@ -119,8 +126,8 @@ template <class T>
 void define_iou_hash(nb::module_& m) {
   m.def("iou_hash", &iou_hash<T>, "boxes"_a.noconvert(), "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
         "The codes i, j, m, n; None if one of them does not fit 64 bits.");
-  m.def("fits_below", &fits_below<T>, "boxes"_a.noconvert(), "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
-        "limit"_a, "Of each box, whether it has a code with |m| and |n| below the limit.");
+  m.def("has_code", &has_code<T>, "boxes"_a.noconvert(), "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
+        "int64"_a, "Of each box, whether it has a code; with int64, one that int64 holds.");
 }
 
 }  // namespace

@@ -32,12 +32,12 @@ HASHNMS_INLINE double center_of(const T* row, int axis) {
 }
 
 template <class T>
-double size_of(const T* row, BoxFormat format, int axis) {
+double size_along(int axis, const T* row, BoxFormat format) {
   return format == BoxFormat::xyxy ? size_of<BoxFormat::xyxy>(row, axis) : size_of<BoxFormat::xywh>(row, axis);
 }
 
 template <class T>
-double center_of(const T* row, BoxFormat format, int axis) {
+double center_along(int axis, const T* row, BoxFormat format) {
   return format == BoxFormat::xyxy   ? center_of<BoxFormat::xyxy>(row, axis)
          : format == BoxFormat::xywh ? center_of<BoxFormat::xywh>(row, axis)
                                      : center_of<BoxFormat::cxcywh>(row, axis);

@@ -64,8 +64,8 @@ struct KeyLayout {
   double offset_origin[2];               // of m and n
   int label_shift, size_shift[2], offset_shift[2];
 
-  // Nothing if 63 bits are too few or a size lies outside the table.
-  static std::optional<KeyLayout> fit(const Extents& extents, const IoUHash& hash) {
+  // Nothing if 63 bits are too few, a size lies outside the table, or an offset may pass the limit.
+  static std::optional<KeyLayout> fit(const Extents& extents, const IoUHash& hash, double offset_limit) {
     KeyLayout layout;
     int used = 0;
     int size_bits[2];
@@ -78,7 +78,7 @@ struct KeyLayout {
       const double least = offset_of(centers.least, (centers.least < 0 ? small : large).inverse_delta, hash.shift);
       const double greatest =
           offset_of(centers.greatest, (centers.greatest < 0 ? large : small).inverse_delta, hash.shift);
-      if (!(greatest - least < kOffsetLimit)) return std::nullopt;
+      if (!(greatest - least < kMostOffsets && -offset_limit < least && greatest < offset_limit)) return std::nullopt;
       layout.size_origin[axis] = small.index;
       layout.offset_origin[axis] = least;
       layout.offset_shift[axis] = used;
@@ -109,7 +109,7 @@ struct KeyLayout {
   HASHNMS_INLINE uint64_t label_field(int64_t label) const { return distance(label) << label_shift; }
 
  private:
-  static constexpr double kOffsetLimit = 0x1p51;
+  static constexpr double kMostOffsets = 0x1p51;
 
   uint64_t distance(int64_t label) const { return static_cast<uint64_t>(label) - static_cast<uint64_t>(label_origin); }
 };
@@ -199,20 +199,19 @@ HASHNMS_VECTOR_CLONES static void make_keys(const BoxView<double>& view, const I
   detail::pack_keys(view, hash, layout, begin, end, keys);
 }
 
-// The same without a layout. False if an offset is not finite: a float64 box too small for its distance, or too large.
+// The same without a layout. False if an offset passes the limit.
 template <class T>
-bool make_keys(const BoxView<T>& view, const IoUHash& hash, size_t begin, size_t end, WideKey* keys) {
-  bool finite = true;
+bool make_keys(const BoxView<T>& view, const IoUHash& hash, double offset_limit, size_t begin, size_t end,
+               WideKey* keys) {
+  bool fits = true;
   for (size_t k = begin; k < end; ++k) {
     const size_t row = view.row(k);
-    const T* box = view.boxes + 4 * row;
-    const bool has_area = size_of(box, view.format, 0) > 0 && size_of(box, view.format, 1) > 0;
-    const auto [x, y] = axis_codes(box, view.format, *hash.cells, *hash.cells, hash.shift, hash.shift);
+    const auto [x, y] = axis_codes(view.boxes + 4 * row, view.format, *hash.cells, *hash.cells, hash.shift, hash.shift);
     const int64_t label = view.labels ? view.labels[row] : 0;
-    keys[k] = has_area ? WideKey{true, label, x.index, y.index, x.offset, y.offset} : WideKey{};
-    finite &= !has_area || (std::isfinite(x.offset) && std::isfinite(y.offset));
+    keys[k] = x.has_cell() && y.has_cell() ? WideKey{true, label, x.index, y.index, x.offset, y.offset} : WideKey{};
+    fits &= std::abs(x.offset) < offset_limit && std::abs(y.offset) < offset_limit;
   }
-  return finite;
+  return fits;
 }
 
 }  // namespace hashnms

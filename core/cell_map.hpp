@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cell_key.hpp"
 #include "dispatch.hpp"
 #include "large_array.hpp"
 

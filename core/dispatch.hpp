@@ -1,13 +1,25 @@
 // Run-time dispatch to wider vectors: the loop is compiled twice and the CPU's own capabilities choose at load time.
-// FMA is left out on purpose: it would round a product and a sum once instead of twice.
+// AVX2 without FMA: a fused multiply-add would round a product and a sum once instead of twice.
 #pragma once
 
-#if defined(__x86_64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__)) && \
-    !defined(HASHNMS_NO_CLONES)
-#define HASHNMS_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
-#define HASHNMS_INLINE inline __attribute__((always_inline))
+#include <cfloat>
+#include <cstddef>
+
+#if defined(__FAST_MATH__)
+#error "hashnms relies on NaN and on the order of operations: compile it without fast-math"
+#endif
+static_assert(FLT_EVAL_METHOD == 0, "float and double must be computed in their own type");
+static_assert(sizeof(size_t) == 8, "hashnms is made for 64-bit machines");
+
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(HASHNMS_VECTOR_CLONES_WANTED)
+#define HASHNMS_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define HASHNMS_VECTOR_CLONES
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define HASHNMS_INLINE inline __attribute__((always_inline))
+#else
 #define HASHNMS_INLINE inline
 #endif
 

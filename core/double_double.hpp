@@ -67,7 +67,7 @@ inline double scaled(double mantissa, int64_t exponent) {
 
 inline double nearest_double(const DoubleDouble& a) { return scaled(a.hi, a.exponent); }
 
-// The least double that is not below a: w >= a holds for a double w just when w >= rounded_up(a).
+// The least double that is not below a, if that is a normal number: w >= a just when w >= rounded_up(a).
 inline double rounded_up(const DoubleDouble& a) {
   const double up = a.lo > 0 ? std::nextafter(a.hi, std::numeric_limits<double>::infinity()) : a.hi;
   return scaled(up, a.exponent);

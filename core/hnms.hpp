@@ -64,18 +64,18 @@ Claims<Score> winners_of(const Key* keys, Claims<Score> claims, size_t threads) 
 template <class T, class Score>
 std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score> claims, const Extents& extents,
                                            const IoUHash& hash, size_t threads) {
-  if (const std::optional<KeyLayout> layout = KeyLayout::fit(extents, hash)) {
+  if (const std::optional<KeyLayout> layout = KeyLayout::fit(extents, hash, kOffsetLimit<T>)) {
     LargeArray<PackedKey> keys(view.count);
     run_ranges(threads, view.count,
                [&](size_t begin, size_t end) { make_keys(view, hash, *layout, begin, end, keys.data()); });
     return winners_of(keys.data(), std::move(claims), threads);
   }
   LargeArray<WideKey> keys(view.count);
-  std::atomic<bool> finite = true;
+  std::atomic<bool> fits = true;
   run_ranges(threads, view.count, [&](size_t begin, size_t end) {
-    if (!make_keys(view, hash, begin, end, keys.data())) finite = false;
+    if (!make_keys(view, hash, kOffsetLimit<T>, begin, end, keys.data())) fits = false;
   });
-  if (!finite) return std::nullopt;
+  if (!fits) return std::nullopt;
   return winners_of(keys.data(), std::move(claims), threads);
 }
 

@@ -33,11 +33,13 @@ class CellTable {
       : alpha_(alpha),
         ratio_(to_double_double(alpha)),
         origin_(to_double_double(origin)),
-        edge_origin_(origin_ * square_root(ratio_)) {
+        edge_origin_(origin_ * square_root(ratio_)),
+        log_origin_(std::log(origin)),
+        cells_per_nat_(-1.0 / std::log1p(alpha - 1.0)) {
     if (alpha <= kLargestTabulatedAlpha) build_buckets();
   }
 
-  // Whether find() answers for these widths (never for an empty range); find_slowly() answers for all above 0.
+  // Whether find() answers for these widths (never for an empty range).
   bool covers(const Range& widths) const {
     return !buckets_.empty() && widths.least >= kSmallestWidth && widths.least <= widths.greatest &&
            widths.greatest < kWidthLimit;
@@ -61,14 +63,13 @@ class CellTable {
 
   // NaN for inverse_delta where the cell's index or pitch is beyond what 64 bits hold.
   AxisCell find_slowly(double width) const {
-    const double cells_per_nat = -1.0 / std::log1p(alpha_ - 1.0);
     const DoubleDouble exact = to_double_double(width);
-    double estimate = std::floor((std::log(width) - std::log(nearest_double(origin_))) * cells_per_nat + 0.5);
+    const double estimate = std::floor((std::log(width) - log_origin_) * cells_per_nat_ + 0.5);
     if (!(std::abs(estimate) < 0x1p62)) return {0, std::numeric_limits<double>::quiet_NaN()};
     auto index = static_cast<int64_t>(estimate);
     // Near 1 an estimate is off by many cells: go on from what is left, then step to the very cell.
     for (int k = 0; k < 3; ++k) {
-      const double left = std::log(nearest_double(exact / over_alpha_power(edge_origin_, index))) * cells_per_nat;
+      const double left = std::log(nearest_double(exact / over_alpha_power(edge_origin_, index))) * cells_per_nat_;
       if (std::abs(left) < 0x1p62) index += static_cast<int64_t>(std::floor(left));
     }
     while (exact < over_alpha_power(edge_origin_, index)) --index;
@@ -141,6 +142,7 @@ class CellTable {
 
   double alpha_;
   DoubleDouble ratio_, origin_, edge_origin_;
+  double log_origin_, cells_per_nat_;
   std::vector<Bucket> buckets_;
   uint64_t first_bucket_ = 0;
   int shift_ = 0;
@@ -178,6 +180,11 @@ class HashFamily {
   std::vector<CellTable> tables_;
 };
 
+// Offsets of T's boxes must stay below this for cells to be told apart. The centres of float64 boxes are so fine that
+// rounding merges cells from 2^53 on, and blurs their edges by an eighth of a cell here; float32 ones stay apart.
+template <class T>
+inline constexpr double kOffsetLimit = sizeof(T) == 4 ? std::numeric_limits<double>::max() : 0x1p50;
+
 // m = round(x / delta - b), Eqn. 6, where round is floor(v + 1/2): the one that fits the half-open cells of Eqn. 15.
 // An offset is an integer held in a double: exact up to 2^53, and it cannot wrap beyond.
 HASHNMS_INLINE double offset_of(double center, double inverse_delta, double shift) {
@@ -188,6 +195,8 @@ HASHNMS_INLINE double offset_of(double center, double inverse_delta, double shif
 struct AxisCode {
   int64_t index;
   double offset;  // not finite where the cell is beyond what 64 bits hold
+
+  bool has_cell() const { return index != std::numeric_limits<int64_t>::min(); }
 };
 
 // A size of 0 has no cell: its index is the limit of ever smaller sizes.
@@ -201,8 +210,8 @@ inline AxisCode axis_code(double size, double center, const CellTable& cells, do
 template <class T>
 std::array<AxisCode, 2> axis_codes(const T* box, BoxFormat format, const CellTable& widths, const CellTable& heights,
                                    double bx, double by) {
-  return {axis_code(size_of(box, format, 0), center_of(box, format, 0), widths, bx),
-          axis_code(size_of(box, format, 1), center_of(box, format, 1), heights, by)};
+  return {axis_code(size_along(0, box, format), center_along(0, box, format), widths, bx),
+          axis_code(size_along(1, box, format), center_along(1, box, format), heights, by)};
 }
 
 }  // namespace hashnms

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cell_key.hpp"
 #include "large_array.hpp"
 #include "parallel.hpp"
 

@@ -28,13 +28,21 @@ def test_demo_prints_a_row_for_greedy_nms_and_for_one_to_four_hashes():
         assert method in result.output
 
 
+def test_demo_leaves_greedy_nms_out_where_it_would_take_minutes(monkeypatch):
+    monkeypatch.setattr(hashnms.cli, "GREEDY_LIMIT", 100)
+    result = run("demo", "--boxes", "101")
+    assert result.exit_code == 0
+    assert "greedy NMS 0" not in result.output
+    assert "Greedy NMS would take minutes" in result.output
+
+
 def test_bound_prints_the_table_and_its_inverse():
     result = run("bound")
     assert result.exit_code == 0
     assert "0.45206" in result.output
-    assert "0.729077" in result.output
+    assert "0.72907" in result.output
     assert "0.50154" in run("bound", "--alpha", "0.73").output
-    assert "0.729077" in run("bound", "--iou", "0.5").output
+    assert "0.72907" in run("bound", "--iou", "0.5").output
 
 
 def test_version_is_the_packages():
@@ -44,8 +52,8 @@ def test_version_is_the_packages():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("demo", "--preset", "zoo"), "must be one of parking_lot, shelf, crowd, aerial, got zoo"),
-        (("demo", "--alpha", "1"), "must be in (0, 1), got 1.0"),
+        (("demo", "--preset", "zoo"), "preset must be one of parking_lot, shelf, crowd, aerial, got 'zoo'"),
+        (("demo", "--alpha", "1"), "alpha must be in (0, 1), got 1.0"),
         (("demo", "--boxes", "0"), "--boxes"),
         (("bound", "--alpha", "2"), "alpha must be in (0, 1), got 2.0"),
         (("bound", "--iou", "0"), "bound must be in (0, 1), got 0.0"),

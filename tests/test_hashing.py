@@ -1,5 +1,6 @@
 """IoUHash: codes against the paper in decimal arithmetic, and the guaranteed IoU bound."""
 
+import decimal
 import itertools
 import math
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hashnms import IoUHash, _core, alpha_for_bound, hash_family, iou_hash, iou_lower_bound, reference
 from hashnms.boxes import pairwise_iou
 
+EXPECTED_FAMILY = hash_family(0.61, 3)
 INT64_MIN = np.iinfo(np.int64).min
 
 # Edges of cells are powers of 2 for 0.25; (1 - alpha) / (1 + alpha) is 1/4 for 0.6; 0.64 and 0.81 have short roots.
@@ -190,6 +192,11 @@ def test_boxes_with_one_code_overlap_at_least_by_the_bound(data, alpha):
     codes = iou_hash(boxes, alpha=alpha)
     same = (codes[:, None] == codes[None, :]).all(axis=2)
     assert (pairwise_iou(boxes, boxes)[same] >= iou_lower_bound(alpha) - 1e-6).all()
+
+
+def test_a_decimal_context_of_the_user_does_not_matter():
+    with decimal.localcontext(decimal.Context(prec=3, traps=[decimal.FloatOperation, decimal.Inexact])):
+        assert hash_family(0.61, 3) == EXPECTED_FAMILY
 
 
 def test_hashing_errors_name_the_argument_its_need_and_what_came():

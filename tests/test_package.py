@@ -4,10 +4,12 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import REPOSITORY
 
@@ -38,6 +40,20 @@ def test_importing_the_package_imports_neither_the_cli_nor_heavy_libraries():
     code = "import sys, hashnms; print([m for m in ('typer', 'rich', 'torch', 'matplotlib') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_the_core_refuses_arrays_of_different_lengths():
+    family = hashnms.hashing.core_family(0.7, 1)
+    boxes, scores = np.zeros((5, 4), np.float32), np.zeros(1, np.float32)
+    with pytest.raises(ValueError, match="must have one length"):
+        hashnms._core.hnms(boxes, scores, None, family, hashnms._core.BoxFormat.xyxy, 1)
+
+
+def test_a_package_without_its_core_says_what_to_do(tmp_path):
+    shutil.copytree(REPOSITORY / "src/hashnms", tmp_path / "hashnms")
+    command = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import hashnms"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "ImportError: hashnms's compiled core is missing: was the package built?" in result.stderr
 
 
 def test_the_package_says_it_is_typed():

@@ -97,6 +97,56 @@ def test_keys_too_wide_for_one_word_give_the_reference(num_hashes):
     assert np.array_equal(keep, reference.hnms(far, scores, labels=labels, num_hashes=num_hashes))
 
 
+def test_many_keys_too_wide_for_one_word_are_partitioned_too(threads):
+    """Wide keys with and without parts; two threads partition from 131,072 boxes on."""
+    rng = np.random.default_rng(15)
+    boxes = np.rint(BOX_KINDS["random"](rng, 140_000) / 4)
+    boxes[:, 2:] += 1
+    scores, labels = rng.random(140_000), rng.integers(0, 2, 140_000) * 2**60
+    far = [[1e9, 1e9, 1e9 + 1e-3, 1e9 + 1e-3]]
+    for num_threads in (1, 2):
+        threads(num_threads)
+        narrow = hnms(boxes, scores, labels=labels // 2**60)
+        wide = hnms(np.concatenate([boxes, far]), np.append(scores, -1.0), labels=np.append(labels, 0))
+        assert wide.tolist() == [*narrow.tolist(), 140_000]
+
+
+@pytest.mark.parametrize("num_bits", range(58, 67))
+def test_keys_of_63_and_64_bits_do_not_collide(num_bits):
+    """Labels that fill the word to its last bit, with boxes that differ in the lowest and in the highest."""
+    boxes = np.array([[0, 0, 8, 8], [8, 0, 16, 8], [0, 8, 8, 16], [0, 0, 8, 8], [0, 0, 30, 30]], np.float32)
+    layout_bits = 5 + 5 + 3 + 3
+    labels = np.array([0, 0, 0, min(2 ** (num_bits - layout_bits), 2**62), 0])
+    assert sorted(hnms(boxes, np.ones(5), labels=labels).tolist()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
+def test_float32_boxes_whose_width_is_rounded_over_an_edge_are_in_the_right_cell(alpha):
+    """The exact width lies on the other side of a cell's edge than the float32 one, at either end of the extents."""
+    rng = np.random.default_rng(16)
+    x1 = rng.uniform(1000, 2000, 400_000).astype(np.float32)
+    x2 = x1 + rng.uniform(5, 50, 400_000).astype(np.float32)
+    rounded = (x2 - x1).astype(np.float64)
+    exact = x2.astype(np.float64) - x1.astype(np.float64)
+    zeros = np.zeros_like(exact)
+    cells = [hashnms.iou_hash(np.stack([zeros, zeros, w, w], axis=1), alpha=alpha)[:, 0] for w in (rounded, exact)]
+    for row in np.flatnonzero(cells[0] != cells[1])[:20]:
+        box = np.array([x1[row], 0, x2[row], 7], np.float32)
+        for other in (box * [1, 1, 1, 3], box + np.array([0, 0, 40, 0], np.float32)):
+            pair = np.stack([box, other.astype(np.float32)])
+            assert np.array_equal(hnms(pair, [1, 2], alpha=alpha), reference.hnms(pair, np.array([1, 2]), alpha=alpha))
+
+
+def test_float64_boxes_too_far_out_for_their_cells_to_be_told_apart_are_refused():
+    """Eight disjoint boxes of width 1 at 2**52: rounding would merge their cells."""
+    x = 2.0**52 + np.arange(8)
+    boxes = np.stack([x, 0 * x, x + 1, 0 * x + 1], axis=1)
+    with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers can count, .* \(8 such rows\)$"):
+        hnms(boxes, np.ones(8))
+    near = boxes - [2.0**52 - 2.0**40, 0, 2.0**52 - 2.0**40, 0]
+    assert len(hnms(near, np.ones(8))) == 8
+
+
 def test_float64_sizes_outside_the_table_give_the_reference():
     rng = np.random.default_rng(9)
     boxes = BOX_KINDS["random"](rng, 100)
@@ -196,7 +246,9 @@ def test_any_memory_layout_gives_the_same():
     strided = wide[::2, 1:9:2]
     read_only = boxes.copy()
     read_only.flags.writeable = False
-    for other in (np.asfortranarray(boxes), strided, read_only, boxes.tolist(), boxes[::-1][::-1]):
+    unaligned = np.frombuffer(b"x" + boxes.tobytes(), np.uint8)[1:].view(np.float32).reshape(-1, 4)
+    assert not unaligned.flags.aligned
+    for other in (np.asfortranarray(boxes), strided, read_only, unaligned, boxes.tolist(), boxes[::-1][::-1]):
         assert np.array_equal(hnms(other, scores, labels=labels), expected)
     columns = np.zeros((2000, 3), np.float32)
     columns[:, 1] = scores

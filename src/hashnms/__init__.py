@@ -1,4 +1,4 @@
-"""hashnms: non-maximum suppression for crowded scenes, fast, exact and simple, by hashing boxes."""
+"""hashnms: fast and simple non-maximum suppression for crowded scenes, by hashing boxes."""
 
 __version__ = "0.1.0"
 
@@ -7,7 +7,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "hashnms's compiled core is missing: was the package built? From a checkout, run `pip install .` "
-        "and leave the checkout's own folder off sys.path."
+        "and leave its src folder off sys.path."
     ) from error
 
 from hashnms import boxes, evaluate, reference, synthetic

@@ -55,8 +55,8 @@ def iou_hash(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), orde
     """The codes i, j, m, n; None if one of them does not fit 64 bits."""
 
 @overload
-def fits_below(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat, limit: float) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,))]: ...
+def has_code(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat, int64: bool) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,))]: ...
 
 @overload
-def fits_below(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat, limit: float) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,))]:
-    """Of each box, whether it has a code with |m| and |n| below the limit."""
+def has_code(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat, int64: bool) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,))]:
+    """Of each box, whether it has a code; with int64, one that int64 holds."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from hashnms._core import BoxFormat
 
 Array = NDArray[Any]
 
+BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
 BOX_FORMATS = {"xyxy": BoxFormat.xyxy, "xywh": BoxFormat.xywh, "cxcywh": BoxFormat.cxcywh}
 
 _MOST_BOXES = 2**32 - 1
@@ -57,7 +58,7 @@ def labels_array(labels: Any, num_boxes: int) -> Array | None:
         raise ValueError(f"labels must have shape ({num_boxes},), one for each box, got {array.shape}")
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"labels must fit int64, got {array.max()}")
-    return np.ascontiguousarray(array, _INT64)
+    return _plain(array, _INT64)
 
 
 def box_format_value(box_format: str) -> BoxFormat:
@@ -168,7 +169,9 @@ def _as_array(name: str, values: Any) -> Array:
 def _real_array(name: str, values: Any) -> Array:
     """A contiguous float32 or float64 array: those as they are, smaller floats and integers as float32."""
     if type(values) is np.ndarray and (values.dtype is _FLOAT32 or values.dtype is _FLOAT64):
-        return values if values.flags.c_contiguous else np.ascontiguousarray(values)
+        flags = values.flags
+        if flags.c_contiguous and flags.aligned:
+            return values
     array = _as_array(name, values)
     dtype: np.dtype[Any]
     if array.dtype.name == "float64":
@@ -180,7 +183,13 @@ def _real_array(name: str, values: Any) -> Array:
     else:
         got = type(values).__name__ if array.dtype == object else array.dtype
         raise TypeError(f"{name} must be real numbers (float16, bfloat16, float32, float64, integer), got {got}")
-    return np.asarray(array, dtype, order="C")
+    return _plain(array, dtype)
+
+
+def _plain(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Contiguous and aligned, in this type: a copy only where it is needed."""
+    plain = np.asarray(array, dtype, order="C")
+    return plain if plain.flags.aligned else plain.copy()
 
 
 def _float_for_integers(name: str, array: Array) -> np.dtype[Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _validate
+from hashnms._validate import BoxFormatName
 
 
-def to_xyxy(boxes: Any, box_format: str) -> NDArray[Any]:
+def to_xyxy(boxes: ArrayLike, box_format: BoxFormatName) -> NDArray[Any]:
     """Boxes of any format as corners, in their own float type.
 
     >>> to_xyxy([[10.0, 10.0, 4.0, 2.0]], "cxcywh")
@@ -26,7 +27,7 @@ def to_xyxy(boxes: Any, box_format: str) -> NDArray[Any]:
     return np.concatenate(corners, axis=1)
 
 
-def pairwise_iou(boxes1: Any, boxes2: Any) -> NDArray[Any]:
+def pairwise_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:
     """The (N, M) IoUs of xyxy boxes, in their float type; 0 where a box has no area.
 
     >>> pairwise_iou([[0.0, 0.0, 2.0, 2.0]], [[1.0, 0.0, 3.0, 2.0], [0.0, 0.0, 2.0, 2.0]])

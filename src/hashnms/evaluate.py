@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Agreement:
     recall: float  # the share of the exact method's boxes that the approximation keeps too
 
 
-def agreement(keep: Any, exact_keep: Any) -> Agreement:
-    """Compare the indices that a method keeps with those of the exact method. An empty set agrees with everything.
+def agreement(keep: ArrayLike, exact_keep: ArrayLike) -> Agreement:
+    """Compare the indices that a method keeps with those of the exact method. Of an empty set, all is in the other.
 
     >>> agreement([0, 1, 2, 5], [1, 2])
     Agreement(precision=0.5, recall=1.0)

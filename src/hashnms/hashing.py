@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import asdict, dataclass
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _validate
+from hashnms._validate import BoxFormatName
 
 
 @dataclass(frozen=True)
@@ -25,19 +27,19 @@ class IoUHash:
     bx: float = 0.0
     by: float = 0.0
 
-    def __call__(self, boxes: Any, *, box_format: str = "xyxy") -> NDArray[np.int64]:
+    def __call__(self, boxes: ArrayLike, *, box_format: BoxFormatName = "xyxy") -> NDArray[np.int64]:
         return iou_hash(boxes, **asdict(self), box_format=box_format)
 
 
 def iou_hash(
-    boxes: Any,
+    boxes: ArrayLike,
     *,
     alpha: float,
     w0: float = 1.0,
     h0: float = 1.0,
     bx: float = 0.0,
     by: float = 0.0,
-    box_format: str = "xyxy",
+    box_format: BoxFormatName = "xyxy",
 ) -> NDArray[np.int64]:
     """Hash each box to its code (i, j, m, n): two boxes with one code overlap by at least `iou_lower_bound(alpha)`.
 
@@ -47,7 +49,7 @@ def iou_hash(
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
-        alpha: in (0, 1), the IoU of two boxes in adjacent cells; the greater, the smaller the cells.
+        alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells; the greater, the smaller the cells.
         w0: centre of the width cell 0, above 0; h0 likewise for heights.
         h0: centre of the height cell 0, above 0.
         bx: shift of the x cells, in cells; by likewise for y.
@@ -76,7 +78,7 @@ def iou_hash(
     _validate.legal_rows(array, box_format)
     code = _core.iou_hash(array, *parameters)
     if code is None:
-        _validate.refuse_codes(array, _core.fits_below(array, *parameters, 2.0**63), alpha)
+        _validate.refuse_codes(array, _core.has_code(array, *parameters, True), alpha)
     return code.view(np.int64)  # the core's "long long" is NumPy's int64 by another name
 
 
@@ -102,11 +104,12 @@ def iou_lower_bound(alpha: float) -> float:
     """
     alpha = _validate.alpha_value(alpha)
     delta = (1.0 - alpha) / (1.0 + alpha)
-    if not delta < alpha**0.5:  # Eqn. 14
+    least = math.sqrt(alpha)
+    if not delta < least:  # Eqn. 14
         return 0.0
     # One axis, with the cell's centre at 0 and size 1: sizes of the two boxes, and how far they overlap.
     corner = np.array(list(product((-0.5, 0.5), repeat=4)))
-    size = alpha ** -corner[:, :2]
+    size = np.where(corner[:, :2] < 0, least, 1.0 / least)
     center = delta * corner[:, 2:]
     overlap = (center + size / 2).min(axis=1) - (center - size / 2).max(axis=1)
     intersection = overlap[:, None] * overlap[None, :]
@@ -139,15 +142,13 @@ def core_family(alpha: float, num_hashes: int) -> _core.HashFamily:
     return _core.HashFamily(alpha, _origins(alpha, num_hashes))
 
 
-def rows_with_codes(boxes: NDArray[Any], alpha: float, num_hashes: int, box_format: str) -> NDArray[np.bool_]:
+def rows_with_codes(boxes: NDArray[Any], alpha: float, num_hashes: int, box_format: BoxFormatName) -> NDArray[np.bool_]:
     """Of each box, whether every function of the family has a code for it."""
     fits = np.ones(len(boxes), np.bool_)
     for function in hash_family(alpha, num_hashes):
         cells = cell_table(alpha, function.w0)
         shifts = function.bx, function.by
-        fits &= _core.fits_below(
-            boxes, cells, cells, *shifts, _validate.box_format_value(box_format), sys.float_info.max
-        )
+        fits &= _core.has_code(boxes, cells, cells, *shifts, _validate.box_format_value(box_format), False)
     return fits
 
 
@@ -159,7 +160,6 @@ def cell_table(alpha: float, origin: float) -> _core.CellTable:
 
 def _origins(alpha: float, num_hashes: int) -> list[float]:
     """W_0 = alpha**(-k/K) for each k. In decimal arithmetic: libm's pow differs between machines in the last bit."""
-    with localcontext() as context:
-        context.prec = 40
+    with localcontext(Context(prec=40)):
         exact = [Decimal(alpha) ** (Decimal(-k) / num_hashes) for k in range(num_hashes)]
     return [min(float(origin), sys.float_info.max) for origin in exact]

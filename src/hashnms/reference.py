@@ -7,7 +7,7 @@ Boxes are taken as (w, h, x, y) with x, y the centre, in double precision; input
 from __future__ import annotations
 
 from collections.abc import Hashable
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from itertools import product
 from math import floor
 from typing import Any
@@ -36,7 +36,7 @@ def iou_hash(
         j = _size_cell(h, h0, alpha)  # Eqn. 3
         delta_i = _cell_center(i, w0, alpha) * (1 - alpha) / (1 + alpha)  # Eqn. 4
         delta_j = _cell_center(j, h0, alpha) * (1 - alpha) / (1 + alpha)  # Eqn. 8
-        m = _round(x * (1 / delta_i) - bx)  # Eqn. 6
+        m = _round(x * (1 / delta_i) - bx)  # Eqn. 6, with 1 / delta as the core's table has it
         n = _round(y * (1 / delta_j) - by)  # Eqn. 7
         codes.append((i, j, m, n))
     return codes
@@ -59,16 +59,14 @@ def _round(value: float) -> int:
 
 def _size_cell(w: float, w0: float, alpha: float) -> int:
     """Eqn. 2, i = round((log W_0 - log w) / log alpha), with enough digits to be right on a cell's edge."""
-    with localcontext() as context:
-        context.prec = 50
+    with localcontext(Context(prec=50)):
         exact = (Decimal(w0).ln() - Decimal(w).ln()) / Decimal(alpha).ln() + Decimal("0.5")
         return int((exact + Decimal("1e-40")).to_integral_value("ROUND_FLOOR"))  # 1e-40: the last digits are noise
 
 
 def _cell_center(i: int, w0: float, alpha: float) -> float:
     """Eqn. 1, W_i = W_0 / alpha**i."""
-    with localcontext() as context:
-        context.prec = 50
+    with localcontext(Context(prec=50)):
         return float(Decimal(w0) / Decimal(alpha) ** i)
 
 
@@ -76,8 +74,7 @@ def hash_family(alpha: float, num_hashes: int) -> list[dict[str, float]]:
     """Eqn. 16: log W_0 = log H_0 = -log(alpha) k/K and b_x = b_y = k/K."""
     family = []
     for k in range(num_hashes):
-        with localcontext() as context:
-            context.prec = 50
+        with localcontext(Context(prec=50)):
             w0 = float((-Decimal(alpha).ln() * k / num_hashes).exp())
         family.append({"alpha": alpha, "w0": w0, "h0": w0, "bx": k / num_hashes, "by": k / num_hashes})
     return family

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _threads, _validate
+from hashnms._validate import BoxFormatName
 from hashnms.hashing import core_family, rows_with_codes
 
 
 def hnms(
-    boxes: Any,
-    scores: Any,
+    boxes: ArrayLike,
+    scores: ArrayLike,
     *,
     alpha: float = 0.7,
     num_hashes: int = 1,
-    labels: Any = None,
-    box_format: str = "xyxy",
+    labels: ArrayLike | None = None,
+    box_format: BoxFormatName = "xyxy",
 ) -> NDArray[np.int64]:
     """Hashing-based non-maximum suppression: keep the best box of each IoUHash cell, O(N) on any data.
 
@@ -30,7 +29,8 @@ def hnms(
         boxes: (N, 4), x1, y1, x2, y2 by default. float32 and float64 as they are; float16, bfloat16 and integers
             as float32, integers beyond 2**24 as float64.
         scores: (N,), any real numbers.
-        alpha: in (0, 1), the IoU of boxes in adjacent cells. Greater means smaller cells and more boxes kept.
+        alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells. Greater means smaller cells and more
+            boxes kept.
         num_hashes: how many hash functions, K in the paper, from 1 to 1000.
         labels: (N,) integers or None. Boxes of different labels never meet.
         box_format: "xyxy", "xywh" (corner and size) or "cxcywh" (centre and size).
@@ -50,18 +50,18 @@ def hnms(
     """
     alpha = _validate.alpha_value(alpha)
     num_hashes = _validate.num_hashes_value(num_hashes)
-    boxes = _validate.boxes_array(boxes)
-    scores = _validate.scores_array(scores, len(boxes))
+    box_array = _validate.boxes_array(boxes)
+    score_array = _validate.scores_array(scores, len(box_array))
     keep = _core.hnms(
-        boxes,
-        scores,
-        _validate.labels_array(labels, len(boxes)),
+        box_array,
+        score_array,
+        _validate.labels_array(labels, len(box_array)),
         core_family(alpha, num_hashes),
         _validate.box_format_value(box_format),
         _threads.get_num_threads(),
     )
     if keep is None:
-        _validate.legal_rows(boxes, box_format)
-        _validate.finite_scores(scores)
-        _validate.refuse_codes(boxes, rows_with_codes(boxes, alpha, num_hashes, box_format), alpha)
+        _validate.legal_rows(box_array, box_format)
+        _validate.finite_scores(score_array)
+        _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
     return keep.view(np.int64)

@@ -69,7 +69,7 @@ def make_scene(
 
     Args:
         preset: one of `PRESETS`.
-        num_boxes: how many raw boxes; any number from 0, and 10**7 takes a few seconds.
+        num_boxes: how many raw boxes; any number from 0, and 10**7 takes about ten seconds.
         seed: the same seed gives the same scene.
         num_objects: objects in the scene; the image grows with it, so the density stays that of the preset. By
             default the preset's for up to 45,000 boxes, and in proportion to the boxes beyond.
@@ -99,7 +99,7 @@ def make_scene(
     num_candidates = num_boxes - num_background
     owner = rng.integers(num_objects, size=num_candidates)
     candidates = _candidates(rng, centers, sizes, gt_quality, owner)
-    strays = _background(rng, kind, num_background, image)
+    strays = _background(rng, num_background, image)
 
     order = rng.permutation(num_boxes)
     boxes, scores, levels = (np.concatenate(pair)[order] for pair in zip(candidates, strays, strict=True))
@@ -142,7 +142,7 @@ def _candidates(
     return _corners(center, size * np.exp(noise[:, 2:])), scores.astype(np.float32), levels
 
 
-def _background(rng: np.random.Generator, kind: Preset, count: int, image: NDArray[Any]) -> tuple[Any, Any, Any]:
+def _background(rng: np.random.Generator, count: int, image: NDArray[Any]) -> tuple[Any, Any, Any]:
     """Boxes with low scores around clutter of any place and size: false alarms come in clusters, too."""
     num_places = -(-count // _BOXES_PER_CLUTTER)
     centers = rng.random((num_places, 2), dtype=np.float32) * image
