@@ -75,8 +75,8 @@ def demo(
     console.print(table)
     console.print(
         f"HNMS a/K: alpha a, K hashes. Boxes of one cell overlap by IoU {bound:.3f} at least.\n"
-        "Agreement with greedy NMS at that IoU: recall is the share of NMS's boxes that HNMS\n"
-        "keeps too, precision the share of HNMS's boxes that NMS keeps too.\n"
+        "Agreement with greedy NMS at that IoU: recall, the share of NMS's boxes that\n"
+        "HNMS keeps too; precision, the share of HNMS's boxes that NMS keeps too.\n"
         + ("Greedy NMS is plain NumPy, run once;" if greedy is not None else "Greedy NMS would take minutes;")
         + " HNMS is the best of several runs.",
         style="dim",
