@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -19,6 +20,8 @@
 
 #include "hnms.hpp"
 #include "iou_hash.hpp"
+#include "large_array.hpp"
+#include "nms.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -46,12 +49,17 @@ Result<T> give(const std::vector<T>& values) {
 }
 
 template <class T, class Score>
-std::optional<Result<int64_t>> hnms(const Boxes<T>& boxes, const Vector<Score>& scores,
-                                    const std::optional<Vector<int64_t>>& labels, const hashnms::HashFamily& family,
-                                    hashnms::BoxFormat box_format, size_t num_threads) {
+void check_lengths(const Boxes<T>& boxes, const Vector<Score>& scores, const std::optional<Vector<int64_t>>& labels) {
   if (scores.shape(0) != boxes.shape(0) || (labels && labels->shape(0) != boxes.shape(0))) {
     throw nb::value_error("boxes, scores and labels must have one length");
   }
+}
+
+template <class T, class Score>
+std::optional<Result<int64_t>> hnms(const Boxes<T>& boxes, const Vector<Score>& scores,
+                                    const std::optional<Vector<int64_t>>& labels, const hashnms::HashFamily& family,
+                                    hashnms::BoxFormat box_format, size_t num_threads) {
+  check_lengths(boxes, scores, labels);
   const int64_t* label_data = labels ? labels->data() : nullptr;
   std::unique_ptr<int64_t[]> keep;
   size_t count = 0;
@@ -115,6 +123,39 @@ Result<bool> has_code(const Boxes<T>& boxes, const hashnms::CellTable& widths, c
   return give<bool>(std::move(result), boxes.shape(0));
 }
 
+template <class T>
+Result<T> give(hashnms::LargeArray<T> values) {
+  auto data = std::make_unique<hashnms::LargeArray<T>>(std::move(values));
+  nb::capsule owner(data.get(), [](void* array) noexcept { delete static_cast<hashnms::LargeArray<T>*>(array); });
+  hashnms::LargeArray<T>& array = *data.release();
+  return {array.data(), {array.size()}, owner};
+}
+
+template <class T, class Score>
+std::optional<std::pair<Result<int64_t>, Result<int64_t>>> nms(const Boxes<T>& boxes, const Vector<Score>& scores,
+                                                               const std::optional<Vector<int64_t>>& labels,
+                                                               double iou_threshold, double score_threshold,
+                                                               size_t max_output, bool want_suppressor,
+                                                               hashnms::BoxFormat box_format) {
+  check_lengths(boxes, scores, labels);
+  const int64_t* label_data = labels ? labels->data() : nullptr;
+  std::optional<hashnms::NmsResult> result;
+  {
+    const nb::gil_scoped_release unlocked;
+    result = hashnms::nms(boxes.data(), box_format, scores.data(), label_data, boxes.shape(0),
+                          {iou_threshold, score_threshold, max_output, want_suppressor});
+  }
+  if (!result) return std::nullopt;
+  return std::pair(give(std::move(result->keep)), give(std::move(result->suppressor)));
+}
+
+template <class T, class Score>
+void define_nms(nb::module_& m) {
+  m.def("nms", &nms<T, Score>, "boxes"_a.noconvert(), "scores"_a.noconvert(), "labels"_a.noconvert().none(),
+        "iou_threshold"_a, "score_threshold"_a, "max_output"_a, "want_suppressor"_a, "box_format"_a,
+        "The boxes that greedy NMS keeps, and of each box its suppressor if wanted; None if a number is not legal.");
+}
+
 template <class T, class Score>
 void define_hnms(nb::module_& m) {
   m.def("hnms", &hnms<T, Score>, "boxes"_a.noconvert(), "scores"_a.noconvert(), "labels"_a.noconvert().none(),
@@ -158,6 +199,10 @@ NB_MODULE(_core, m) {
   define_hnms<float, double>(m);
   define_hnms<double, float>(m);
   define_hnms<double, double>(m);
+  define_nms<float, float>(m);
+  define_nms<float, double>(m);
+  define_nms<double, float>(m);
+  define_nms<double, double>(m);
   define_iou_hash<float>(m);
   define_iou_hash<double>(m);
 }

@@ -13,11 +13,12 @@ except ImportError as error:
 from hashnms import boxes, evaluate, reference, synthetic
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
-from hashnms.suppression import hnms
+from hashnms.suppression import batched_nms, hnms, nms
 
 __all__ = [
     "IoUHash",
     "alpha_for_bound",
+    "batched_nms",
     "boxes",
     "evaluate",
     "get_num_threads",
@@ -25,6 +26,7 @@ __all__ = [
     "hnms",
     "iou_hash",
     "iou_lower_bound",
+    "nms",
     "reference",
     "set_num_threads",
     "synthetic",

@@ -48,6 +48,21 @@ def hnms(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C
     """
 
 @overload
+def nms(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]] | None: ...
+
+@overload
+def nms(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]] | None: ...
+
+@overload
+def nms(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]] | None: ...
+
+@overload
+def nms(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]] | None:
+    """
+    The boxes that greedy NMS keeps, and of each box its suppressor if wanted; None if a number is not legal.
+    """
+
+@overload
 def iou_hash(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None))] | None: ...
 
 @overload

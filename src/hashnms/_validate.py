@@ -84,6 +84,18 @@ def share_value(name: str, share: Any) -> float:
     return _number(name, share, "in [0, 1]", lambda value: 0.0 <= value <= 1.0)
 
 
+def score_threshold_value(score_threshold: Any) -> float:
+    """A number; -inf, which every score is above, for None."""
+    if score_threshold is None:
+        return -np.inf
+    return _number("score_threshold", score_threshold, "not NaN", lambda value: not np.isnan(value))
+
+
+def max_output_value(max_output: Any) -> int:
+    """A number of boxes; more than there can be for None."""
+    return _MOST_BOXES if max_output is None else min(count_value("max_output", max_output, least=0), _MOST_BOXES)
+
+
 def origin_value(name: str, origin: Any) -> float:
     """The centre W_0 or H_0 of cell 0."""
     return _number(name, origin, "finite and above 0", lambda value: 0.0 < value < np.inf)

@@ -63,7 +63,7 @@ def demo(
     greedy = None
     if boxes <= GREEDY_LIMIT:
         with console.status("Greedy NMS in NumPy, for comparison ..."):
-            seconds, greedy = _timed(partial(reference.nms, *data, bound, labels=scene.labels), repeats=1)
+            seconds, (greedy, _) = _timed(partial(reference.nms, *data, bound, labels=scene.labels), repeats=1)
         table.add_row(f"greedy NMS {bound:.3f}", f"{boxes:,}", f"{len(greedy):,}", _milliseconds(seconds), "", "")
     for num_hashes in range(1, 5):
         seconds, keep = _timed(partial(hnms, *data, alpha=alpha, num_hashes=num_hashes, labels=scene.labels))

@@ -129,28 +129,41 @@ def _best_of_each_cell(codes: list[Any], scores: Any, labels: Any) -> list[int]:
     return sorted(code2idx.values())
 
 
-def nms(boxes: Any, scores: Any, iou_threshold: float = 0.5, *, labels: Any = None) -> NDArray[np.int64]:
+def nms(
+    boxes: Any,
+    scores: Any,
+    iou_threshold: float = 0.5,
+    *,
+    labels: Any = None,
+    score_threshold: float | None = None,
+    max_output: int | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sec. 2.2: by decreasing score, each box not yet suppressed suppresses those of its label with IoU > threshold.
 
-    Boxes are xyxy; the IoU is computed in their own float type and compared with the threshold as a double.
+    Boxes are xyxy; the IoU is computed in their own float type and compared with the threshold as a double. Returns
+    the kept indices and the suppressors: of each box, the kept box that removed it, itself if kept, else -1.
     """
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
+    labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
+    x1, y1, x2, y2 = boxes.T
+    with np.errstate(over="ignore"):
+        area = (x2 - x1) * (y2 - y1)
+    suppressor = np.full(len(boxes), -1)
+    keep: list[int] = []
     order = np.argsort(-scores.astype(np.float64), kind="stable")
-    sorted_boxes = boxes[order]
-    sorted_labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)[order]
-    x1, y1, x2, y2 = sorted_boxes.T
-    area = (x2 - x1) * (y2 - y1)
-    suppressed = np.zeros(len(boxes), bool)
-    keep = []
-    for i in range(len(boxes)):
-        if suppressed[i]:
+    if score_threshold is not None:
+        order = order[scores[order].astype(np.float64) > score_threshold]
+    for rank, i in enumerate(order):
+        if suppressor[i] >= 0 or (max_output is not None and len(keep) == max_output):
             continue
-        keep.append(order[i])
-        rest = slice(i + 1, None)
-        width = np.maximum(np.minimum(x2[i], x2[rest]) - np.maximum(x1[i], x1[rest]), 0)
-        height = np.maximum(np.minimum(y2[i], y2[rest]) - np.maximum(y1[i], y1[rest]), 0)
-        intersection = width * height
-        with np.errstate(invalid="ignore"):  # 0 / 0, two boxes without area: not above any threshold
+        keep.append(i)
+        suppressor[i] = i
+        rest = order[rank + 1 :]
+        rest = rest[(suppressor[rest] < 0) & (labels[rest] == labels[i])]
+        with np.errstate(invalid="ignore", over="ignore"):  # 0 / 0 and inf / inf: not above any threshold
+            width = np.maximum(np.minimum(x2[i], x2[rest]) - np.maximum(x1[i], x1[rest]), 0)
+            height = np.maximum(np.minimum(y2[i], y2[rest]) - np.maximum(y1[i], y1[rest]), 0)
+            intersection = width * height
             iou = intersection / (area[i] + area[rest] - intersection)
-        suppressed[rest] |= (iou.astype(np.float64) > iou_threshold) & (sorted_labels[rest] == sorted_labels[i])
-    return np.array(keep, np.int64)
+        suppressor[rest[iou.astype(np.float64) > iou_threshold]] = i
+    return np.array(keep, np.int64), suppressor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -65,3 +67,98 @@ def hnms(
         _validate.finite_scores(score_array)
         _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
     return keep.view(np.int64)
+
+
+@overload
+def nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    iou_threshold: float = ...,
+    *,
+    labels: ArrayLike | None = ...,
+    score_threshold: float | None = ...,
+    max_output: int | None = ...,
+    box_format: BoxFormatName = ...,
+    return_suppressor: Literal[False] = ...,
+) -> NDArray[np.int64]: ...
+@overload
+def nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    iou_threshold: float = ...,
+    *,
+    labels: ArrayLike | None = ...,
+    score_threshold: float | None = ...,
+    max_output: int | None = ...,
+    box_format: BoxFormatName = ...,
+    return_suppressor: Literal[True],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    iou_threshold: float = 0.5,
+    *,
+    labels: ArrayLike | None = None,
+    score_threshold: float | None = None,
+    max_output: int | None = None,
+    box_format: BoxFormatName = "xyxy",
+    return_suppressor: bool = False,
+) -> NDArray[np.int64] | tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Greedy non-maximum suppression, exactly: what `torchvision.ops.nms` returns on the CPU, in its order.
+
+    By decreasing score, a box is kept unless its IoU with a kept box is above the threshold.
+
+    Args:
+        boxes: (N, 4), see `hnms` for the types.
+        scores: (N,), any real numbers.
+        iou_threshold: in [0, 1]. A box is suppressed where IoU > iou_threshold, strictly; the IoU is computed in the
+            boxes' float type and compared with the threshold as a double.
+        labels: (N,) integers or None. Boxes of different labels never meet.
+        score_threshold: if given, only boxes with a score above it take part.
+        max_output: if given, stop when so many boxes are kept, over all labels: the same boxes first, sooner.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        return_suppressor: also return, for each box, which kept box removed it.
+
+    Returns:
+        int64 indices of the kept boxes, by decreasing score, ties to the lower index. With `return_suppressor`, a
+        pair of that and an (N,) int64 array: the index of the first kept box whose IoU with the box is above the
+        threshold, the box itself if it is kept, -1 if it fell to `score_threshold` or `max_output` alone.
+
+    Raises:
+        ValueError, TypeError: as `hnms`.
+
+    >>> boxes = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]]
+    >>> nms(boxes, [0.8, 0.9, 0.5], 0.5)
+    array([1, 2])
+    >>> nms(boxes, [0.8, 0.9, 0.5], 0.5, return_suppressor=True)[1]
+    array([1, 1, 2])
+    """
+    box_array = _validate.boxes_array(boxes)
+    score_array = _validate.scores_array(scores, len(box_array))
+    result = _core.nms(
+        box_array,
+        score_array,
+        _validate.labels_array(labels, len(box_array)),
+        _validate.share_value("iou_threshold", iou_threshold),
+        _validate.score_threshold_value(score_threshold),
+        _validate.max_output_value(max_output),
+        return_suppressor,
+        _validate.box_format_value(box_format),
+    )
+    if result is None:
+        _validate.legal_rows(box_array, box_format)
+        _validate.finite_scores(score_array)
+        raise AssertionError("the core refused legal numbers")
+    keep, suppressor = result
+    return (keep.view(np.int64), suppressor.view(np.int64)) if return_suppressor else keep.view(np.int64)
+
+
+def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
+    """`nms` within each group, with the signature of `torchvision.ops.batched_nms`: `idxs` are the labels.
+
+    No coordinate is moved to keep the groups apart, so results do not depend on how large the coordinates are.
+
+    >>> batched_nms([[0, 0, 10, 10], [1, 0, 11, 10]], [0.8, 0.9], [0, 1], 0.5)
+    array([1, 0])
+    """
+    return nms(boxes, scores, iou_threshold, labels=idxs)

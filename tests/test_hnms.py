@@ -28,7 +28,8 @@ def test_the_papers_example_keeps_A_and_B_where_nms_keeps_A_and_C():
     scores = np.array([0.9, 0.8, 0.7])
     assert hnms(boxes, scores, alpha=0.73, box_format="cxcywh").tolist() == [0, 1]
     corners = hashnms.boxes.to_xyxy(boxes, "cxcywh")
-    assert reference.nms(corners, scores, 0.5015).tolist() == [0, 2]
+    assert reference.nms(corners, scores, 0.5015)[0].tolist() == [0, 2]
+    assert hashnms.nms(corners, scores, 0.5015).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("num_hashes", [1, 2, 3, 4])

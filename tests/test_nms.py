@@ -1,0 +1,223 @@
+"""Exact NMS against the greedy loop of the reference, on every kind of data, threshold and option."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import BOX_KINDS, boxes_and_scores, real_images
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hashnms import batched_nms, nms, reference
+from hashnms.boxes import to_xyxy
+from hashnms.synthetic import PRESETS, make_scene
+
+THRESHOLDS = [0.0, 0.01, 0.05, 0.25, 1 / 3, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.999, 1.0]
+
+
+def assert_same(boxes, scores, iou_threshold, **options):
+    """Kept boxes, their order and every suppressor are the reference's; without suppressors the same are kept."""
+    keep, suppressor = nms(boxes, scores, iou_threshold, return_suppressor=True, **options)
+    expected_keep, expected_suppressor = reference.nms(boxes, scores, iou_threshold, **options)
+    assert keep.dtype == suppressor.dtype == np.int64
+    assert np.array_equal(keep, expected_keep)
+    assert np.array_equal(suppressor, expected_suppressor)
+    assert np.array_equal(nms(boxes, scores, iou_threshold, **options), expected_keep)
+
+
+def lattice(columns, rows, size, step):
+    """Boxes on a lattice: neighbours overlap by exactly (size - step) / (size + step)."""
+    x, y = np.meshgrid(np.arange(columns) * step, np.arange(rows) * float(size))
+    corner = np.stack([x.ravel(), y.ravel()], axis=1)
+    return np.concatenate([corner, corner + size], axis=1)
+
+
+def concentric(count):
+    half = np.geomspace(1, 1000, count)[:, None]
+    return np.concatenate([-half, -half, half, half], axis=1)
+
+
+def sizes_from_1e_3_to_1e6(count):
+    rng = np.random.default_rng(0)
+    size = 10.0 ** rng.uniform(-3, 6, (count, 2))
+    corner = rng.uniform(0, 1e6, (count, 2))
+    return np.concatenate([corner, corner + size], axis=1)
+
+
+def needles(count):
+    rng = np.random.default_rng(1)
+    size = np.where(rng.random((count, 1)) < 0.5, [1, 10_000], [10_000, 1]) * rng.uniform(0.9, 1.1, (count, 2))
+    corner = rng.uniform(0, 300, (count, 2))
+    return np.concatenate([corner, corner + size], axis=1)
+
+
+def giant_over_tiny(count):
+    tiny = lattice(60, count // 60 + 1, 4, 5)[: count - 1]
+    return np.concatenate([[[0, 0, 1e4, 1e4]], tiny])
+
+
+WORST_CASES = {
+    "all identical": lambda count: np.tile([[3.0, 4.0, 50.0, 60.0]], (count, 1)),
+    "concentric": concentric,
+    "sizes from 1e-3 to 1e6": sizes_from_1e_3_to_1e6,
+    "needles": needles,
+    "a giant over tiny ones": giant_over_tiny,
+    "a lattice with IoU 1/3": lambda count: lattice(60, -(-count // 60), 8, 4)[:count],
+    "a lattice with IoU 1/2": lambda count: lattice(60, -(-count // 60), 9, 3)[:count],
+    "a lattice with IoU 7/10 rounded": lambda count: lattice(60, -(-count // 60), 17, 3)[:count],
+    "nothing overlaps": lambda count: lattice(60, -(-count // 60), 8, 9)[:count],
+}
+
+
+@pytest.mark.parametrize("iou_threshold", THRESHOLDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", BOX_KINDS)
+def test_nms_equals_the_reference(kind, dtype, iou_threshold):
+    rng = np.random.default_rng(20)
+    boxes = BOX_KINDS[kind](rng, 1200).astype(dtype)
+    assert_same(boxes, rng.random(1200).astype(dtype), iou_threshold)
+    tied = (rng.integers(0, 8, 1200) / 8).astype(dtype)
+    assert_same(boxes, tied, iou_threshold, labels=rng.integers(-1, 2, 1200))
+
+
+@pytest.mark.parametrize("iou_threshold", THRESHOLDS)
+@pytest.mark.parametrize("shape", WORST_CASES)
+def test_worst_cases_equal_the_reference(shape, iou_threshold):
+    boxes = WORST_CASES[shape](1500)
+    scores = np.random.default_rng(21).random(1500)
+    for dtype in (np.float32, np.float64):
+        assert_same(boxes.astype(dtype), scores, iou_threshold)
+    assert_same(boxes.astype(np.float32), np.arange(1500), iou_threshold)
+
+
+@given(
+    boxes_and_scores(),
+    st.sampled_from([*THRESHOLDS, np.nextafter(0.5, 0), np.nextafter(0.5, 1)]),
+    st.booleans(),
+    st.none() | st.sampled_from([-1.0, 0.0, 0.25, 2.9]),
+    st.none() | st.integers(0, 12),
+)
+@example((np.zeros((3, 4)), np.zeros(3)), 0.0, False, None, None)
+def test_nms_equals_the_reference_on_any_boxes(data, iou_threshold, labelled, score_threshold, max_output):
+    boxes, scores = data
+    labels = np.arange(len(boxes)) % 3 if labelled else None
+    assert_same(boxes, scores, iou_threshold, labels=labels, score_threshold=score_threshold, max_output=max_output)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("iou_threshold", [0.3, 0.5, 0.7])
+def test_scenes_equal_the_reference(preset, iou_threshold):
+    scene = make_scene(preset, 6000)
+    assert_same(scene.boxes, scene.scores, iou_threshold)
+    assert_same(scene.boxes, scene.scores, iou_threshold, labels=scene.labels)
+    assert_same(scene.boxes, scene.scores, iou_threshold, max_output=700, score_threshold=0.05)
+
+
+def test_max_output_keeps_the_same_boxes_first():
+    scene = make_scene("shelf", 5000)
+    everything = nms(scene.boxes, scene.scores, 0.6)
+    for most in (0, 1, 255, 256, 257, 500, len(everything), len(everything) + 1, 10**12):
+        assert np.array_equal(nms(scene.boxes, scene.scores, 0.6, max_output=most), everything[:most])
+
+
+def test_a_suppressor_is_kept_of_higher_rank_and_overlaps():
+    scene = make_scene("crowd", 4000)
+    keep, suppressor = nms(scene.boxes, scene.scores, 0.5, labels=scene.labels, return_suppressor=True)
+    assert np.array_equal(np.unique(suppressor), np.sort(keep))
+    assert np.array_equal(suppressor[keep], keep)
+    assert (scene.labels[suppressor] == scene.labels).all()
+    assert (scene.scores[suppressor] >= scene.scores).all()
+
+
+@pytest.mark.parametrize("labels", [[0, 2**40, -(2**40), 7], [np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0, 1]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_labels_of_any_size_keep_identical_boxes_apart(labels, dtype):
+    boxes = np.tile(np.array([[0, 0, 10, 10]], dtype), (8, 1))
+    keep, suppressor = nms(boxes, np.arange(8), labels=np.array(labels * 2), return_suppressor=True)
+    assert keep.tolist() == [7, 6, 5, 4]
+    assert suppressor.tolist() == [4, 5, 6, 7, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-22, np.float32), (1e-160, np.float64), (1e19, np.float32)])
+def test_areas_that_underflow_or_overflow_equal_the_reference(scale, dtype):
+    boxes = (BOX_KINDS["integers"](np.random.default_rng(22), 900) * scale).astype(dtype)
+    for iou_threshold in (0.0, 0.3, 0.5, 0.9):
+        assert_same(boxes, np.random.default_rng(22).random(900), iou_threshold)
+
+
+@pytest.mark.parametrize("box_format", ["xywh", "cxcywh"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_other_formats_are_those_of_the_converted_corners(box_format, dtype):
+    rng = np.random.default_rng(23)
+    boxes = np.concatenate([rng.uniform(0, 100, (1500, 2)), rng.uniform(1, 30, (1500, 2))], axis=1).astype(dtype)
+    scores = rng.random(1500)
+    assert np.array_equal(
+        nms(boxes, scores, 0.5, box_format=box_format), reference.nms(to_xyxy(boxes, box_format), scores, 0.5)[0]
+    )
+
+
+def test_batched_nms_is_nms_with_labels():
+    scene = make_scene("aerial", 3000)
+    assert np.array_equal(
+        batched_nms(scene.boxes, scene.scores, scene.labels, 0.5),
+        nms(scene.boxes, scene.scores, 0.5, labels=scene.labels),
+    )
+
+
+def test_empty_input_gives_an_empty_result():
+    keep, suppressor = nms([], [], return_suppressor=True)
+    assert keep.dtype == suppressor.dtype == np.int64
+    assert keep.shape == suppressor.shape == (0,)
+    assert batched_nms(np.zeros((0, 4)), [], [], 0.5).shape == (0,)
+    assert nms([[0, 0, 1, 1]], [0.5], score_threshold=0.5).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"iou_threshold": -0.1}, "iou_threshold must be in [0, 1], got -0.1"),
+        ({"iou_threshold": 1.01}, "iou_threshold must be in [0, 1], got 1.01"),
+        ({"iou_threshold": float("nan")}, "iou_threshold must be in [0, 1], got nan"),
+        ({"score_threshold": float("nan")}, "score_threshold must be not NaN, got nan"),
+        ({"max_output": -1}, "max_output must be at least 0, got -1"),
+        ({"boxes": np.zeros((2, 5))}, "boxes must have shape (N, 4), got (2, 5)"),
+        ({"scores": [1.0]}, "scores must have shape (2,), one for each box, got (1,)"),
+        ({"labels": [1]}, "labels must have shape (2,), one for each box, got (1,)"),
+        (
+            {"boxes": [[0, 0, 1, 1], [0, 0, np.nan, 1]]},
+            "boxes must be finite, got [0.0, 0.0, nan, 1.0] in row 1 (1 such row)",
+        ),
+        (
+            {"boxes": [[2, 0, 1, 1], [0, 0, 1, 1]]},
+            "boxes must have x2 >= x1 and y2 >= y1, got [2.0, 0.0, 1.0, 1.0] in row 0 (1 such row)",
+        ),
+        ({"scores": [0.5, np.inf]}, "scores must be finite, got inf in row 1 (1 such row)"),
+        ({"box_format": "yxyx"}, "box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
+    ],
+)
+def test_bad_values_raise_value_error(arguments, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        nms(**{"boxes": [[0, 0, 1, 1], [0, 0, 1, 1]], "scores": [0.5, 0.6], **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"iou_threshold": "0.5"}, "iou_threshold must be a number, in [0, 1], got '0.5'"),
+        ({"score_threshold": "0.5"}, "score_threshold must be a number, not NaN, got '0.5'"),
+        ({"max_output": 1.5}, "max_output must be an integer, got 1.5"),
+        ({"labels": [0.5, 1.0]}, "labels must be integers, got float64"),
+    ],
+)
+def test_bad_types_raise_type_error(arguments, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        nms(**{"boxes": [[0, 0, 1, 1], [0, 0, 1, 1]], "scores": [0.5, 0.6], **arguments})
+
+
+@pytest.mark.parametrize("file", real_images())
+def test_nms_equals_the_reference_on_real_detections(file):
+    image = np.load(file)
+    boxes, scores, labels = image["boxes"], image["scores"], image["labels"]
+    for iou_threshold in (0.5, 0.7):
+        assert_same(boxes, scores, iou_threshold, labels=labels)
+        assert_same(boxes[:5000], scores[:5000], iou_threshold)
