@@ -23,7 +23,7 @@
 namespace hashnms {
 
 // What the threshold decides about the grid: classes of sizes and the pitch of their cells. Along one axis a box asks
-// two cells in each of three classes.
+// two cells in each of three classes. Integers are held in doubles, for these run in vectors.
 class GridGeometry {
  public:
   // `certain`: a suppressed box has at least this IoU, whatever the rounding.
@@ -35,44 +35,114 @@ class GridGeometry {
 
   // log2(size) is taken from the bits of the size, with a parabola through each octave: increasing, at most kLogError
   // off, at most kSteepest as steep.
-  int32_t class_of(double size) const {
+  HASHNMS_INLINE double class_of(double size) const {
     const uint64_t bits = std::bit_cast<uint64_t>(size);
     const double mantissa = std::bit_cast<double>((bits & kMantissa) | kOne);
-    const double log = static_cast<double>(static_cast<int64_t>(bits >> 52) - 1023) +
-                       ((-1.0 / 3.0 * mantissa + 2.0) * mantissa - 5.0 / 3.0);
-    return static_cast<int32_t>(floor_to_integer(log * inverse_class_width_));
+    const double exponent = std::bit_cast<double>((bits >> 52) | kTwoTo52) - (0x1p52 + 1023.0);
+    return std::floor((exponent + ((-1.0 / 3.0 * mantissa + 2.0) * mantissa - 5.0 / 3.0)) * inverse_class_width_);
   }
 
-  // No size of the class is above this.
-  double greatest_size(int32_t index) const { return exp2_from_above((index + 1) * class_width_ + kLogError); }
-
-  // One over the pitch of the class: at least as wide as what two boxes, one of this and one of a neighbouring class,
-  // can be apart in both directions, so a box asks two cells.
-  double inverse_pitch(int32_t index) const {
-    return exp2_from_above(-((index + 1) * class_width_ + kLogError + pitch_exponent_));
+  // The first cell of a class that a box of this size and centre asks.
+  HASHNMS_INLINE double first_cell(double index, double size, double center) const {
+    const double greatest_size = exp2_from_above((index + 1.0) * class_width_ + kLogError);
+    const double reach = 0.5 * (size + greatest_size) * reach_ + std::abs(center) * 0x1p-50;
+    return cell_of(center - reach, index);
   }
 
-  // How far the centres of two boxes can be apart.
-  double reach(double size, double other_size) const { return 0.5 * (size + other_size) * reach_; }
+  HASHNMS_INLINE double cell_of(double position, double index) const {
+    // One over the pitch, which is at least as wide as what two boxes, one of this and one of a neighbouring class, can
+    // be apart in both directions: so a box asks two cells.
+    const double inverse_pitch = exp2_from_above(-((index + 1.0) * class_width_ + kLogError + pitch_exponent_));
+    return std::floor(position * inverse_pitch);
+  }
 
-  static int64_t cell_of(double center, double inverse_pitch) {
-    return floor_to_integer(std::min(std::max(center * inverse_pitch, -0x1p62), 0x1p62));
+  // The low bits of an integer; beyond 2^50 all are alike, which only makes cells larger.
+  HASHNMS_INLINE static uint32_t low_bits(double integer) {
+    const double bounded = integer < -0x1p50 ? -0x1p50 : integer > 0x1p50 ? 0x1p50 : integer;
+    return static_cast<uint32_t>(std::bit_cast<uint64_t>(bounded + 0x1.8p52));
   }
 
  private:
   static constexpr uint64_t kMantissa = (uint64_t(1) << 52) - 1, kOne = uint64_t(1023) << 52;
+  static constexpr uint64_t kTwoTo52 = uint64_t(1023 + 52) << 52;
   static constexpr double kSteepest = 1.05, kLogError = 0.01, kExpError = 0.0861;
 
-  static int64_t floor_to_integer(double value) {
-    const auto truncated = static_cast<int64_t>(value);
-    return truncated - (value < static_cast<double>(truncated));
+  // 2^x or up to 2^kExpError times that: linear within an octave.
+  HASHNMS_INLINE static double exp2_from_above(double x) {
+    const double exponent = std::floor(x);
+    const uint64_t mantissa = std::bit_cast<uint64_t>(1.0 + (x - exponent));
+    return std::bit_cast<double>(mantissa + (std::bit_cast<uint64_t>(exponent + 0x1.8p52) << 52));
   }
-
-  // 2^x or up to 2^kExpError times that: the bits of a double are linear within an octave.
-  static double exp2_from_above(double x) { return std::bit_cast<double>(static_cast<int64_t>((x + 1023.0) * 0x1p52)); }
 
   double reach_, class_width_, inverse_class_width_, pitch_exponent_;
 };
+
+// The hashes of the cells that some boxes lie in and ask, each axis on its own; a cell's hash is their sum's.
+struct CellHashes {
+  static constexpr size_t kBoxes = 32, kCells = 6;
+  uint32_t home[kBoxes];
+  uint32_t across[kCells][kBoxes], down[kCells][kBoxes];
+
+  HASHNMS_INLINE static uint32_t mixed(uint32_t sum) { return (sum * 0x2c1b3c6du) | 1; }  // never 0
+};
+
+namespace detail {
+
+struct AxisFactors {
+  uint32_t index, cell;
+};
+
+HASHNMS_INLINE void hash_axis(const GridGeometry& grid_geometry, const double* sizes, const double* centers,
+                              const AxisFactors& factors, uint32_t* home, uint32_t (*cells)[CellHashes::kBoxes]) {
+  const GridGeometry geometry = grid_geometry;
+  const auto hash = [=](double index, double cell) {
+    return GridGeometry::low_bits(index) * factors.index + GridGeometry::low_bits(cell) * factors.cell;
+  };
+  double own[CellHashes::kBoxes];
+  for (size_t k = 0; k < CellHashes::kBoxes; ++k) own[k] = geometry.class_of(sizes[k]);
+  for (size_t k = 0; k < CellHashes::kBoxes; ++k) home[k] += hash(own[k], geometry.cell_of(centers[k], own[k]));
+  for (size_t neighbour = 0; neighbour < 3; ++neighbour) {
+    for (size_t k = 0; k < CellHashes::kBoxes; ++k) {
+      const double index = own[k] + (static_cast<double>(neighbour) - 1.0);
+      const double cell = geometry.first_cell(index, sizes[k], centers[k]);
+      cells[2 * neighbour][k] = hash(index, cell);
+      cells[2 * neighbour + 1][k] = hash(index, cell + 1.0);
+    }
+  }
+}
+
+// Of up to kBoxes boxes; the rest is left over.
+template <class T>
+HASHNMS_INLINE void hash_boxes(const GridGeometry& geometry, const Corners<T>* boxes, const LabelId<T>* labels,
+                               size_t count, CellHashes& hashes) {
+  constexpr size_t kBoxes = CellHashes::kBoxes;
+  double width[kBoxes], height[kBoxes], x[kBoxes], y[kBoxes];
+  for (size_t k = 0; k < kBoxes; ++k) {
+    const Corners<T>& box = boxes[k < count ? k : count - 1];
+    width[k] = double(box.x2) - double(box.x1), x[k] = 0.5 * box.x1 + 0.5 * box.x2;
+    height[k] = double(box.y2) - double(box.y1), y[k] = 0.5 * box.y1 + 0.5 * box.y2;
+    hashes.home[k] = static_cast<uint32_t>(labels[k < count ? k : count - 1]) * 0x165667b1u;
+  }
+  uint32_t label[kBoxes];
+  std::copy_n(hashes.home, kBoxes, label);
+  hash_axis(geometry, width, x, {0x9e3779b1u, 0x85ebca77u}, hashes.home, hashes.across);
+  hash_axis(geometry, height, y, {0xc2b2ae3du, 0x27d4eb2fu}, hashes.home, hashes.down);
+  for (size_t k = 0; k < kBoxes; ++k) hashes.home[k] = CellHashes::mixed(hashes.home[k]);
+  for (auto& cells : hashes.across) {
+    for (size_t k = 0; k < kBoxes; ++k) cells[k] += label[k];
+  }
+}
+
+HASHNMS_VECTOR_CLONES static void hash_in_vectors(const GridGeometry& geometry, const Corners<float>* boxes,
+                                                  const LabelId<float>* labels, size_t count, CellHashes& hashes) {
+  hash_boxes(geometry, boxes, labels, count, hashes);
+}
+HASHNMS_VECTOR_CLONES static void hash_in_vectors(const GridGeometry& geometry, const Corners<double>* boxes,
+                                                  const LabelId<double>* labels, size_t count, CellHashes& hashes) {
+  hash_boxes(geometry, boxes, labels, count, hashes);
+}
+
+}  // namespace detail
 
 // Finds kept boxes by cell: any that overlaps, or the first one kept. The boxes themselves stay where they are, at
 // `kept` and `labels`, in the order of keeping.
@@ -86,21 +156,32 @@ class KeptGrid {
         labels_(labels),
         slots_(kFewest, Filled::with_zeros),
         present_(kFewest, Filled::with_zeros) {
-    for (size_t k = 0; k < count; ++k) add(kept[k], labels[k]);
+    for (size_t k = 0; k < count; ++k) {
+      if (k % kAtOnce == 0) look_at(kept + k, labels + k, std::min(kAtOnce, count - k));
+      add(kept[k], labels[k], k % kAtOnce);
+    }
+  }
+
+  static constexpr size_t kAtOnce = CellHashes::kBoxes;
+
+  // Prepares find() and add() for up to kAtOnce boxes, which are then named by their place among these.
+  void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count) {
+    detail::hash_in_vectors(geometry_, boxes, labels, count, hashes_);
+    for (size_t k = 0; k < count; ++k) prefetch(&slots_[place_of(hashes_.home[k])]);
   }
 
   // Takes the next kept box. One whose area is not a positive number overlaps nothing and is not filed.
-  void add(const Corners<T>& box, LabelId<T> label) {
+  void add(const Corners<T>& box, LabelId<T>, size_t k) {
     const auto position = static_cast<uint32_t>(next_.size());
     next_.push_back(kNone);
     if (!has_area(box)) return;
     if (4 * (used_ + 1) > 3 * slots_.size()) grow();
-    const uint32_t hash = home_of(box, label);
+    const uint32_t hash = hashes_.home[k];
     size_t place = place_of(hash);
-    while (slots_[place].tag != 0 && slots_[place].tag != tag_of(hash)) place = following(place);
+    while (slots_[place].hash != 0 && slots_[place].hash != hash) place = following(place);
     Slot& slot = slots_[place];
-    if (slot.tag == 0) {
-      slot = {tag_of(hash), position};
+    if (slot.hash == 0) {
+      slot = {hash, position};
       set_present(hash);
       ++used_;
     } else {
@@ -109,35 +190,29 @@ class KeptGrid {
   }
 
   // The position of a kept box of the label with IoU above the threshold, or kNone.
-  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label) const {
+  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, size_t k) const {
     if (!has_area(box)) return kNone;
     const Query query{box, box.area(), label};
     uint32_t found = kNone;
-    const uint32_t home = home_of(box, label);  // where most boxes find theirs
+    const uint32_t home = hashes_.home[k];  // where most boxes find theirs
     if (is_present(home) && search_cell(home, query, found)) return found;
-
-    uint32_t across[kCells], down[kCells];
-    hash_cells_near(center_x(box), width(box), kAcross, across);
-    hash_cells_near(center_y(box), height(box), kDown, down);
-    const uint32_t label_hash = static_cast<uint32_t>(label) * kLabel;
-    uint64_t occupied = 0;
-    for (size_t m = 0; m < kCells; ++m) {
-      const uint32_t base = across[m] + label_hash;
-      uint32_t row = 0;
-      for (size_t n = 0; n < kCells; ++n) row |= static_cast<uint32_t>(is_present((base + down[n]) * kMix)) << n;
-      occupied |= static_cast<uint64_t>(row) << (8 * m);
-    }
-    for (; occupied != 0; occupied &= occupied - 1) {
-      const int at = std::countr_zero(occupied);
-      const uint32_t hash = (across[at / 8] + down[at % 8] + label_hash) * kMix;
-      if (hash != home && search_cell(hash, query, found)) return found;
+    for (size_t m = 0; m < CellHashes::kCells; ++m) {
+      const uint32_t across = hashes_.across[m][k];
+      uint32_t occupied = 0;
+      for (size_t n = 0; n < CellHashes::kCells; ++n) {
+        occupied |= static_cast<uint32_t>(is_present(CellHashes::mixed(across + hashes_.down[n][k]))) << n;
+      }
+      for (; occupied != 0; occupied &= occupied - 1) {
+        const uint32_t hash = CellHashes::mixed(across + hashes_.down[std::countr_zero(occupied)][k]);
+        if (hash != home && search_cell(hash, query, found)) return found;
+      }
     }
     return found;
   }
 
  private:
   struct Slot {
-    uint32_t tag;       // 0: empty
+    uint32_t hash;      // 0: empty
     uint32_t position;  // of the box kept last in the cell; next_ has the others
   };
   struct Query {
@@ -145,45 +220,9 @@ class KeptGrid {
     T area;
     LabelId<T> label;
   };
-  struct AxisFactors {
-    uint32_t index, cell;
-  };
-  static constexpr size_t kFewest = 1024, kCells = 6;
-  static constexpr AxisFactors kAcross{0x9e3779b1u, 0x85ebca77u}, kDown{0xc2b2ae3du, 0x27d4eb2fu};
-  static constexpr uint32_t kLabel = 0x165667b1u, kMix = 0x2c1b3c6du;
+  static constexpr size_t kFewest = 1024;
 
   static bool has_area(const Corners<T>& box) { return box.area() > 0 && box.area() <= std::numeric_limits<T>::max(); }
-  static double width(const Corners<T>& box) { return double(box.x2) - double(box.x1); }
-  static double height(const Corners<T>& box) { return double(box.y2) - double(box.y1); }
-  static double center_x(const Corners<T>& box) { return 0.5 * box.x1 + 0.5 * box.x2; }
-  static double center_y(const Corners<T>& box) { return 0.5 * box.y1 + 0.5 * box.y2; }
-
-  static uint32_t hash_cell(int32_t index, int64_t cell, const AxisFactors& factors) {
-    const auto folded = static_cast<uint32_t>(cell ^ (cell >> 32));
-    return static_cast<uint32_t>(index) * factors.index + folded * factors.cell;
-  }
-  uint32_t hash_home(double center, double size, const AxisFactors& factors) const {
-    const int32_t index = geometry_.class_of(size);
-    return hash_cell(index, GridGeometry::cell_of(center, geometry_.inverse_pitch(index)), factors);
-  }
-  uint32_t home_of(const Corners<T>& box, LabelId<T> label) const {
-    return (hash_home(center_x(box), width(box), kAcross) + hash_home(center_y(box), height(box), kDown) +
-            static_cast<uint32_t>(label) * kLabel) *
-           kMix;
-  }
-  HASHNMS_INLINE void hash_cells_near(double center, double size, const AxisFactors& factors, uint32_t* hashes) const {
-    const int32_t own = geometry_.class_of(size);
-    const double slack = std::abs(center) * 0x1p-50;
-    for (int32_t k = 0; k < 3; ++k) {
-      const int32_t index = own - 1 + k;
-      const double reach = geometry_.reach(size, geometry_.greatest_size(index)) + slack;
-      const int64_t cell = GridGeometry::cell_of(center - reach, geometry_.inverse_pitch(index));
-      hashes[2 * k] = hash_cell(index, cell, factors);
-      hashes[2 * k + 1] = hash_cell(index, cell + 1, factors);
-    }
-  }
-
-  static uint32_t tag_of(uint32_t hash) { return hash | 1; }
   size_t place_of(uint32_t hash) const { return hash >> slot_shift_; }
   size_t following(size_t place) const { return (place + 1) & (slots_.size() - 1); }
 
@@ -197,8 +236,8 @@ class KeptGrid {
 
   HASHNMS_INLINE bool search_cell(uint32_t hash, const Query& query, uint32_t& found) const {
     size_t place = place_of(hash);
-    while (slots_[place].tag != tag_of(hash)) {
-      if (slots_[place].tag == 0) return false;
+    while (slots_[place].hash != hash) {
+      if (slots_[place].hash == 0) return false;
       place = following(place);
     }
     for (uint32_t position = slots_[place].position; position != kNone; position = next_[position]) {
@@ -217,11 +256,10 @@ class KeptGrid {
     present_ = LargeArray<uint32_t>(slots_.size(), Filled::with_zeros);
     --slot_shift_;
     for (const Slot& slot : old) {
-      if (slot.tag == 0) continue;
-      const uint32_t hash = home_of(kept_[slot.position], labels_[slot.position]);
-      set_present(hash);
-      size_t place = place_of(hash);
-      while (slots_[place].tag != 0) place = following(place);
+      if (slot.hash == 0) continue;
+      set_present(slot.hash);
+      size_t place = place_of(slot.hash);
+      while (slots_[place].hash != 0) place = following(place);
       slots_[place] = slot;
     }
   }
@@ -230,6 +268,7 @@ class KeptGrid {
   GridGeometry geometry_;
   const Corners<T>* kept_;
   const LabelId<T>* labels_;
+  CellHashes hashes_;
   LargeArray<Slot> slots_;
   LargeArray<uint32_t> present_;
   std::vector<uint32_t> next_;

@@ -18,7 +18,10 @@ class KeptList {
  public:
   explicit KeptList(T threshold) : threshold_(threshold) {}
 
-  void add(const Corners<T>& box, LabelId<T> label) {
+  static constexpr size_t kAtOnce = 1;
+  void look_at(const Corners<T>*, const LabelId<T>*, size_t) {}
+
+  void add(const Corners<T>& box, LabelId<T> label, size_t) {
     if (size_ == x1_.size()) {
       // Boxes that fill up the lanes have no area: their IoU with anything is 0 or NaN.
       const size_t capacity = size_ + kLanes;
@@ -32,7 +35,7 @@ class KeptList {
   }
 
   // The first kept box of the label with IoU above the threshold, or kNone.
-  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label) const {
+  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, size_t) const {
     const T area = box.area();
     for (size_t begin = 0; begin < size_; begin += kLanes) {
       LabelId<T> hits[kLanes];

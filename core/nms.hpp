@@ -52,18 +52,23 @@ struct RankedBoxes {
 // kept box that overlaps a given one, and takes new ones.
 template <class T, class KeptBoxes>
 HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most, KeptBoxes& kept_boxes) {
-  for (; !ranked.done(); ++ranked.next) {
+  for (size_t k = KeptBoxes::kAtOnce; !ranked.done(); ++ranked.next, ++k) {
     if (ranked.kept == stop && !(stop == most && ranked.wants_remover())) return;
+    if (k == KeptBoxes::kAtOnce) {
+      kept_boxes.look_at(&ranked.corners[ranked.next], &ranked.labels[ranked.next],
+                         std::min(k, ranked.corners.size() - ranked.next));
+      k = 0;
+    }
     const Corners<T> box = ranked.corners[ranked.next];
     const LabelId<T> label = ranked.labels[ranked.next];
     const uint32_t row = ranked.rows[ranked.next];
-    uint32_t found = kept_boxes.find(box, label);
+    uint32_t found = kept_boxes.find(box, label, k);
     if (found == kNone && ranked.kept < most) {
       found = static_cast<uint32_t>(ranked.kept++);
       ranked.corners[found] = box;
       ranked.labels[found] = label;
       ranked.rows[found] = row;
-      kept_boxes.add(box, label);
+      kept_boxes.add(box, label, k);
     }
     if (ranked.wants_remover()) ranked.remover[row] = found;
   }
