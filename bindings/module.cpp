@@ -132,27 +132,28 @@ Result<T> give(hashnms::LargeArray<T> values) {
 }
 
 template <class T, class Score>
-std::optional<std::pair<Result<int64_t>, Result<int64_t>>> nms(const Boxes<T>& boxes, const Vector<Score>& scores,
-                                                               const std::optional<Vector<int64_t>>& labels,
-                                                               double iou_threshold, double score_threshold,
-                                                               size_t max_output, bool want_suppressor,
-                                                               hashnms::BoxFormat box_format) {
+std::optional<std::pair<Result<int64_t>, std::optional<Result<int64_t>>>> nms(
+    const Boxes<T>& boxes, const Vector<Score>& scores, const std::optional<Vector<int64_t>>& labels,
+    double iou_threshold, double score_threshold, size_t max_output, bool want_suppressor,
+    hashnms::BoxFormat box_format, size_t num_threads) {
   check_lengths(boxes, scores, labels);
   const int64_t* label_data = labels ? labels->data() : nullptr;
   std::optional<hashnms::NmsResult> result;
   {
     const nb::gil_scoped_release unlocked;
     result = hashnms::nms(boxes.data(), box_format, scores.data(), label_data, boxes.shape(0),
-                          {iou_threshold, score_threshold, max_output, want_suppressor});
+                          {iou_threshold, score_threshold, max_output, want_suppressor}, num_threads);
   }
   if (!result) return std::nullopt;
-  return std::pair(give(std::move(result->keep)), give(std::move(result->suppressor)));
+  std::optional<Result<int64_t>> suppressor;
+  if (want_suppressor) suppressor = give(std::move(result->suppressor));
+  return std::pair(give(std::move(result->keep)), std::move(suppressor));
 }
 
 template <class T, class Score>
 void define_nms(nb::module_& m) {
   m.def("nms", &nms<T, Score>, "boxes"_a.noconvert(), "scores"_a.noconvert(), "labels"_a.noconvert().none(),
-        "iou_threshold"_a, "score_threshold"_a, "max_output"_a, "want_suppressor"_a, "box_format"_a,
+        "iou_threshold"_a, "score_threshold"_a, "max_output"_a, "want_suppressor"_a, "box_format"_a, "num_threads"_a,
         "The boxes that greedy NMS keeps, and of each box its suppressor if wanted; None if a number is not legal.");
 }
 

@@ -156,27 +156,28 @@ class KeptGrid {
         labels_(labels),
         slots_(kFewest, Filled::with_zeros),
         present_(kFewest, Filled::with_zeros) {
+    CellHashes hashes;
     for (size_t k = 0; k < count; ++k) {
-      if (k % kAtOnce == 0) look_at(kept + k, labels + k, std::min(kAtOnce, count - k));
-      add(kept[k], labels[k], k % kAtOnce);
+      if (k % CellHashes::kBoxes == 0) hash(kept + k, labels + k, std::min(CellHashes::kBoxes, count - k), hashes);
+      add(kept[k], hashes.home[k % CellHashes::kBoxes]);
     }
   }
 
-  static constexpr size_t kAtOnce = CellHashes::kBoxes;
-
-  // Prepares find() and add() for up to kAtOnce boxes, which are then named by their place among these.
-  void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count) {
-    detail::hash_in_vectors(geometry_, boxes, labels, count, hashes_);
-    for (size_t k = 0; k < count; ++k) prefetch(&slots_[place_of(hashes_.home[k])]);
+  // The cells of up to CellHashes::kBoxes boxes, and a hint that they will be searched.
+  void hash(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, CellHashes& hashes) const {
+    detail::hash_in_vectors(geometry_, boxes, labels, count, hashes);
+    for (size_t k = 0; k < count; ++k) prefetch(&slots_[place_of(hashes.home[k])]);
+    for (size_t k = 0; k < count; ++k) {
+      if (is_present(hashes.home[k])) prefetch(&kept_[slots_[place_of(hashes.home[k])].position]);
+    }
   }
 
   // Takes the next kept box. One whose area is not a positive number overlaps nothing and is not filed.
-  void add(const Corners<T>& box, LabelId<T>, size_t k) {
+  void add(const Corners<T>& box, uint32_t hash) {
     const auto position = static_cast<uint32_t>(next_.size());
     next_.push_back(kNone);
     if (!has_area(box)) return;
     if (4 * (used_ + 1) > 3 * slots_.size()) grow();
-    const uint32_t hash = hashes_.home[k];
     size_t place = place_of(hash);
     while (slots_[place].hash != 0 && slots_[place].hash != hash) place = following(place);
     Slot& slot = slots_[place];
@@ -185,25 +186,26 @@ class KeptGrid {
       set_present(hash);
       ++used_;
     } else {
-      next_[position] = std::exchange(slot.position, position);
+      // Behind the first, which has the highest score of the cell and suppresses most.
+      next_[position] = std::exchange(next_[slot.position], position);
     }
   }
 
-  // The position of a kept box of the label with IoU above the threshold, or kNone.
-  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, size_t k) const {
+  // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `hashes`.
+  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const CellHashes& hashes, size_t k) const {
     if (!has_area(box)) return kNone;
     const Query query{box, box.area(), label};
     uint32_t found = kNone;
-    const uint32_t home = hashes_.home[k];  // where most boxes find theirs
+    const uint32_t home = hashes.home[k];  // where most boxes find theirs
     if (is_present(home) && search_cell(home, query, found)) return found;
     for (size_t m = 0; m < CellHashes::kCells; ++m) {
-      const uint32_t across = hashes_.across[m][k];
+      const uint32_t across = hashes.across[m][k];
       uint32_t occupied = 0;
       for (size_t n = 0; n < CellHashes::kCells; ++n) {
-        occupied |= static_cast<uint32_t>(is_present(CellHashes::mixed(across + hashes_.down[n][k]))) << n;
+        occupied |= static_cast<uint32_t>(is_present(CellHashes::mixed(across + hashes.down[n][k]))) << n;
       }
       for (; occupied != 0; occupied &= occupied - 1) {
-        const uint32_t hash = CellHashes::mixed(across + hashes_.down[std::countr_zero(occupied)][k]);
+        const uint32_t hash = CellHashes::mixed(across + hashes.down[std::countr_zero(occupied)][k]);
         if (hash != home && search_cell(hash, query, found)) return found;
       }
     }
@@ -213,7 +215,7 @@ class KeptGrid {
  private:
   struct Slot {
     uint32_t hash;      // 0: empty
-    uint32_t position;  // of the box kept last in the cell; next_ has the others
+    uint32_t position;  // of the box kept first in the cell; next_ leads on to the others
   };
   struct Query {
     Corners<T> box;
@@ -268,7 +270,6 @@ class KeptGrid {
   GridGeometry geometry_;
   const Corners<T>* kept_;
   const LabelId<T>* labels_;
-  CellHashes hashes_;
   LargeArray<Slot> slots_;
   LargeArray<uint32_t> present_;
   std::vector<uint32_t> next_;

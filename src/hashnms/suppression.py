@@ -144,13 +144,14 @@ def nms(
         _validate.max_output_value(max_output),
         return_suppressor,
         _validate.box_format_value(box_format),
+        _threads.get_num_threads(),
     )
     if result is None:
         _validate.legal_rows(box_array, box_format)
         _validate.finite_scores(score_array)
         raise AssertionError("the core refused legal numbers")
     keep, suppressor = result
-    return (keep.view(np.int64), suppressor.view(np.int64)) if return_suppressor else keep.view(np.int64)
+    return keep.view(np.int64) if suppressor is None else (keep.view(np.int64), suppressor.view(np.int64))
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
