@@ -28,8 +28,9 @@ format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed  ## Measure hnms: ns per box against copying and, where installed, torchvision.
+bench: $(VENV)/installed  ## Measure hnms and nms against copying and the peers that are installed.
 	$(BIN)/python -m benchmarks.hnms
+	$(BIN)/python -m benchmarks.nms
 
 stub: $(VENV)/installed  ## Take the stub of the core that the build made.
 	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi

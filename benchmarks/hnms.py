@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import hashnms
+from benchmarks.timing import shortest
 from hashnms import hnms
 from hashnms.synthetic import PRESETS, make_scene
 
@@ -137,18 +137,6 @@ def on_threads(count: int, call: Callable[[], Any]) -> Callable[[], Any]:
             hashnms.set_num_threads(before)
 
     return run
-
-
-def shortest(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The shortest time of each call, in seconds, over interleaved rounds."""
-    best = dict.fromkeys(calls, np.inf)
-    for _ in range(rounds):
-        for name, call in calls.items():
-            for _ in range(3):
-                start = time.perf_counter()
-                call()
-                best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def small_call_microseconds(preset: str) -> float:

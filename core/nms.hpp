@@ -16,7 +16,6 @@
 #include "kept_list.hpp"
 #include "label_ids.hpp"
 #include "large_array.hpp"
-#include "parallel.hpp"
 #include "rank.hpp"
 
 namespace hashnms {
@@ -140,90 +139,24 @@ bool grid_serves(const RankedBoxes<T>& ranked, double threshold) {
          });
 }
 
-// The boxes of a batch that overlap no box kept before it, in order: each is kept unless one of these overlaps it.
-template <class T, bool first>
-void keep_among(const std::vector<uint32_t>& ranks, RankedBoxes<T>& ranked, double threshold, size_t most,
-                KeptGrid<T, first>& grid) {
-  constexpr size_t kAtOnce = CellHashes::kBoxes;
-  const auto kept_before = static_cast<uint32_t>(ranked.kept);
-  KeptGrid<T, first> recent(threshold, &ranked.corners[kept_before], &ranked.labels[kept_before], 0);
-  Corners<T> boxes[kAtOnce];
-  LabelId<T> labels[kAtOnce];
-  uint32_t rows[kAtOnce];
-  CellHashes hashes;
-  for (size_t begin = 0; begin < ranks.size(); begin += kAtOnce) {
-    const size_t count = std::min(kAtOnce, ranks.size() - begin);
-    for (size_t k = 0; k < count; ++k) {
-      const uint32_t rank = ranks[begin + k];
-      boxes[k] = ranked.corners[rank], labels[k] = ranked.labels[rank], rows[k] = ranked.rows[rank];
-    }
-    recent.hash(boxes, labels, count, hashes);
-    for (size_t k = 0; k < count; ++k) {
-      uint32_t found = recent.find(boxes[k], labels[k], hashes, k);
-      if (found != kNone) {
-        found += kept_before;
-      } else if (ranked.kept < most) {
-        found = ranked.keep(boxes[k], labels[k], rows[k]);
-        recent.add(boxes[k], hashes.home[k]);
-        grid.add(boxes[k], hashes.home[k]);
-      }
-      if (ranked.wants_remover()) ranked.remover[rows[k]] = found;
-    }
-  }
-}
-
-// Many boxes on several threads. All boxes of a batch ask the grid at once, which stands still meanwhile; those that
-// find nothing, few, then go one by one.
-template <class T, bool first>
-void keep_in_batches(RankedBoxes<T>& ranked, double threshold, size_t most, KeptGrid<T, first>& grid, size_t threads) {
-  std::vector<std::vector<uint32_t>> not_found(threads);
-  while (!ranked.done() && (ranked.kept < most || ranked.wants_remover())) {
-    // A quarter of what went before: most boxes then find their suppressor among those kept before.
-    const size_t begin = ranked.next, batch = std::clamp<size_t>(begin / 4, size_t(1) << 11, size_t(1) << 15);
-    const size_t count = std::min(batch, ranked.corners.size() - begin);
-    run_parts(threads, [&](size_t part) {
-      CellHashes hashes;
-      const size_t from = begin + count * part / threads, to = begin + count * (part + 1) / threads;
-      std::vector<uint32_t> mine;  // not in the shared vector: threads would fight for its cache line
-      for (size_t rank = from; rank < to; ++rank) {
-        const size_t k = (rank - from) % CellHashes::kBoxes;
-        if (k == 0) {
-          grid.hash(&ranked.corners[rank], &ranked.labels[rank], std::min(CellHashes::kBoxes, to - rank), hashes);
-        }
-        const uint32_t found = grid.find(ranked.corners[rank], ranked.labels[rank], hashes, k);
-        if (found == kNone) mine.push_back(static_cast<uint32_t>(rank));
-        if (ranked.wants_remover()) ranked.remover[ranked.rows[rank]] = found;
-      }
-      not_found[part] = std::move(mine);
-    });
-    for (size_t part = 1; part < threads; ++part) {
-      not_found[0].insert(not_found[0].end(), not_found[part].begin(), not_found[part].end());
-    }
-    keep_among(not_found[0], ranked, threshold, most, grid);
-    ranked.next += count;
-  }
-}
-
 template <bool first, class T>
-void keep_with_grid(RankedBoxes<T>& ranked, double threshold, size_t most, size_t threads) {
+void keep_with_grid(RankedBoxes<T>& ranked, double threshold, size_t most) {
   KeptGrid<T, first> grid(threshold, ranked.corners.data(), ranked.labels.data(), ranked.kept);
-  threads = threads_for(ranked.corners.size() - ranked.next, threads);
-  if (threads > 1) return keep_in_batches(ranked, threshold, most, grid, threads);
   GridSearch<T, first> search{grid, {}};
   keep_until(ranked, most, most, search);
 }
 
 template <class T>
-void keep_greedily(RankedBoxes<T>& ranked, double threshold, size_t most, size_t threads) {
+void keep_greedily(RankedBoxes<T>& ranked, double threshold, size_t most) {
   constexpr size_t kFewKept = 96;  // benchmarks/nms.py: from here on the grid is faster
   KeptList<T> list(rounded_down<T>(threshold));
   keep_with_list(ranked, std::min(most, kFewKept), most, list);
   if (ranked.done() || ranked.kept == most) return;
   if (!grid_serves(ranked, threshold)) return keep_with_list(ranked, most, most, list);
   if (ranked.wants_remover()) {
-    keep_with_grid<true>(ranked, threshold, most, threads);
+    keep_with_grid<true>(ranked, threshold, most);
   } else {
-    keep_with_grid<false>(ranked, threshold, most, threads);
+    keep_with_grid<false>(ranked, threshold, most);
   }
 }
 
@@ -232,11 +165,11 @@ void keep_greedily(RankedBoxes<T>& ranked, double threshold, size_t most, size_t
 // Nothing if a number is not legal; the caller's other checks are trusted. Labels may be null.
 template <class T, class Score>
 std::optional<NmsResult> nms(const T* boxes, BoxFormat format, const Score* scores, const int64_t* labels, size_t count,
-                             const NmsOptions& options, size_t threads) {
+                             const NmsOptions& options) {
   if (!extents_of(boxes, format, nullptr, count).legal || !all_finite(scores, count)) return std::nullopt;
   auto ranked =
       detail::ranked_boxes(boxes, format, scores, labels, count, options.score_threshold, options.want_suppressor);
-  detail::keep_greedily(ranked, options.iou_threshold, options.max_output, threads);
+  detail::keep_greedily(ranked, options.iou_threshold, options.max_output);
   NmsResult result{LargeArray<int64_t>(ranked.kept), LargeArray<int64_t>(ranked.remover.size())};
   std::copy_n(ranked.rows.begin(), ranked.kept, result.keep.begin());
   std::transform(ranked.remover.begin(), ranked.remover.end(), result.suppressor.begin(),

@@ -20,20 +20,12 @@ def run(*arguments):
     return runner.invoke(hashnms.cli.app, list(arguments))
 
 
-def test_demo_prints_a_row_for_greedy_nms_and_for_one_to_four_hashes():
+def test_demo_prints_a_row_for_nms_for_one_to_four_hashes_and_for_both():
     result = run("demo", "--preset", "crowd", "--boxes", "500", "--seed", "3", "--alpha", "0.73")
     assert result.exit_code == 0
     assert "crowd: 27 objects, 500 raw boxes" in result.output
-    for method in ("greedy NMS 0.502", "HNMS 0.73/1", "HNMS 0.73/2", "HNMS 0.73/3", "HNMS 0.73/4"):
+    for method in ("NMS 0.502", "HNMS 0.73/1 ", "HNMS 0.73/2", "HNMS 0.73/3", "HNMS 0.73/4", "HNMS 0.73/1 + NMS"):
         assert method in result.output
-
-
-def test_demo_leaves_greedy_nms_out_where_it_would_take_minutes(monkeypatch):
-    monkeypatch.setattr(hashnms.cli, "GREEDY_LIMIT", 100)
-    result = run("demo", "--boxes", "101")
-    assert result.exit_code == 0
-    assert "greedy NMS 0" not in result.output
-    assert "Greedy NMS would take minutes" in result.output
 
 
 def test_bound_prints_the_table_and_its_inverse():

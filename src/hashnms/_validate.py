@@ -71,6 +71,8 @@ def box_format_value(box_format: str) -> BoxFormat:
 
 def alpha_value(alpha: Any) -> float:
     """Alpha in (0, 1)."""
+    if type(alpha) is float and 0.0 < alpha < 1.0:  # nearly always: no time for more
+        return alpha
     return _number("alpha", alpha, "in (0, 1)", lambda value: 0.0 < value < 1.0)
 
 
@@ -81,6 +83,8 @@ def bound_value(bound: Any) -> float:
 
 def share_value(name: str, share: Any) -> float:
     """A number in [0, 1]."""
+    if type(share) is float and 0.0 <= share <= 1.0:  # nearly always: no time for more
+        return share
     return _number(name, share, "in [0, 1]", lambda value: 0.0 <= value <= 1.0)
 
 
