@@ -113,6 +113,16 @@ def test_scenes_equal_the_reference(preset, iou_threshold):
     assert_same(scene.boxes, scene.scores, iou_threshold, max_output=700, score_threshold=0.05)
 
 
+@pytest.mark.parametrize("iou_threshold", [0.25, 0.3, 0.34, 0.36])
+def test_many_kept_boxes_at_low_thresholds_equal_the_reference(iou_threshold):
+    """The lower the threshold, the more boxes are kept before the grid is used: 4,000 at 0.25."""
+    rng = np.random.default_rng(24)
+    apart = lattice(80, 60, 8, 9)
+    boxes = np.concatenate([apart, apart[rng.permutation(4800)[:1200]] + rng.uniform(-3, 3, (1200, 4))])
+    boxes[:, 2:] = np.maximum(boxes[:, 2:], boxes[:, :2])
+    assert_same(boxes.astype(np.float32), rng.random(6000), iou_threshold)
+
+
 def test_max_output_keeps_the_same_boxes_first():
     scene = make_scene("shelf", 5000)
     everything = nms(scene.boxes, scene.scores, 0.6)
