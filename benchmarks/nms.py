@@ -26,8 +26,8 @@ SIZES = [10, 100, 1000, 9000, 45_000, 100_000, 1_000_000]
 
 
 def torchvision_call(boxes: Any, scores: Any, iou_threshold: float) -> Callable[[], Any]:
-    import torch  # noqa: PLC0415
-    import torchvision  # noqa: PLC0415
+    import torch
+    import torchvision
 
     torch.set_num_threads(1)
     tensors = torch.from_numpy(boxes), torch.from_numpy(scores)
@@ -35,14 +35,14 @@ def torchvision_call(boxes: Any, scores: Any, iou_threshold: float) -> Callable[
 
 
 def lsnms_call(boxes: Any, scores: Any, iou_threshold: float) -> Callable[[], Any]:
-    import lsnms  # noqa: PLC0415
+    import lsnms
 
     arrays = boxes.astype(np.float64), scores.astype(np.float64)
     return lambda: lsnms.nms(*arrays, iou_threshold)
 
 
 def powerboxes_call(boxes: Any, scores: Any, iou_threshold: float) -> Callable[[], Any]:
-    import powerboxes  # noqa: PLC0415
+    import powerboxes
 
     function = powerboxes.nms if len(boxes) <= 1000 else powerboxes.rtree_nms  # the faster of the two
     arrays = boxes.astype(np.float64), scores.astype(np.float64)
