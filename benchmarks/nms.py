@@ -61,6 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=PRESETS, default="parking_lot")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="leave out sizes above this")
+    parser.add_argument("--iou", type=float, nargs="+", default=[0.5, 0.7], help="the IoU thresholds")
     arguments = parser.parse_args()
 
     peers = [name for name in PEERS if find_spec(name)]
@@ -68,7 +69,7 @@ def main() -> None:
     for column in ("boxes", "background", "IoU", "kept", "ns per box", *(f"{peer} / nms" for peer in peers)):
         table.add_column(column, justify="right")
     sizes = [size for size in SIZES if size <= arguments.largest]
-    cases = [(size, background, iou) for size in sizes for background in (0.3, 0.05) for iou in (0.5, 0.7)]
+    cases = [(size, background, iou) for size in sizes for background in (0.3, 0.05) for iou in arguments.iou]
     with Progress(transient=True) as progress:
         for case in progress.track(cases, description="measuring"):
             table.add_row(*measure(arguments.preset, *case, peers))

@@ -49,6 +49,8 @@ struct Corners {
   T x1, y1, x2, y2;
 
   HASHNMS_INLINE T area() const { return (x2 - x1) * (y2 - y1); }
+  // Whether the area is a positive number of T: a box for which it is not has no IoU above any threshold.
+  HASHNMS_INLINE bool has_area() const { return area() > 0 && area() <= std::numeric_limits<T>::max(); }
 };
 
 template <class T>

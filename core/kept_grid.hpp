@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -172,11 +171,11 @@ class KeptGrid {
     }
   }
 
-  // Takes the next kept box. One whose area is not a positive number overlaps nothing and is not filed.
+  // Takes the next kept box; one without area suppresses nothing and is not filed.
   void add(const Corners<T>& box, uint32_t hash) {
     const auto position = static_cast<uint32_t>(next_.size());
     next_.push_back(kNone);
-    if (!has_area(box)) return;
+    if (!box.has_area()) return;
     if (4 * (used_ + 1) > 3 * slots_.size()) grow();
     size_t place = place_of(hash);
     while (slots_[place].hash != 0 && slots_[place].hash != hash) place = following(place);
@@ -193,7 +192,7 @@ class KeptGrid {
 
   // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `hashes`.
   HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const CellHashes& hashes, size_t k) const {
-    if (!has_area(box)) return kNone;
+    if (!box.has_area()) return kNone;
     const Query query{box, box.area(), label};
     uint32_t found = kNone;
     const uint32_t home = hashes.home[k];  // where most boxes find theirs
@@ -224,17 +223,13 @@ class KeptGrid {
   };
   static constexpr size_t kFewest = 1024;
 
-  static bool has_area(const Corners<T>& box) { return box.area() > 0 && box.area() <= std::numeric_limits<T>::max(); }
   size_t place_of(uint32_t hash) const { return hash >> slot_shift_; }
   size_t following(size_t place) const { return (place + 1) & (slots_.size() - 1); }
 
   // A bit for each 32nd part of a slot: it tells of nearly every empty cell that it is empty.
-  HASHNMS_INLINE bool is_present(uint32_t hash) const {
-    return present_[hash >> slot_shift_] >> ((hash >> (slot_shift_ - 5)) & 31) & 1;
-  }
-  void set_present(uint32_t hash) {
-    present_[hash >> slot_shift_] |= uint32_t(1) << ((hash >> (slot_shift_ - 5)) & 31);
-  }
+  HASHNMS_INLINE bool is_present(uint32_t hash) const { return present_[hash >> slot_shift_] >> bit_of(hash) & 1; }
+  void set_present(uint32_t hash) { present_[hash >> slot_shift_] |= uint32_t(1) << bit_of(hash); }
+  HASHNMS_INLINE uint32_t bit_of(uint32_t hash) const { return (hash >> bit_shift_) & 31; }
 
   HASHNMS_INLINE bool search_cell(uint32_t hash, const Query& query, uint32_t& found) const {
     size_t place = place_of(hash);
@@ -257,6 +252,7 @@ class KeptGrid {
     const LargeArray<Slot> old = std::exchange(slots_, LargeArray<Slot>(2 * slots_.size(), Filled::with_zeros));
     present_ = LargeArray<uint32_t>(slots_.size(), Filled::with_zeros);
     --slot_shift_;
+    bit_shift_ = std::max(slot_shift_ - 5, 0);
     for (const Slot& slot : old) {
       if (slot.hash == 0) continue;
       set_present(slot.hash);
@@ -274,7 +270,7 @@ class KeptGrid {
   LargeArray<uint32_t> present_;
   std::vector<uint32_t> next_;
   size_t used_ = 0;
-  int slot_shift_ = 32 - std::countr_zero(kFewest);
+  int slot_shift_ = 32 - std::countr_zero(kFewest), bit_shift_ = slot_shift_ - 5;
 };
 
 }  // namespace hashnms

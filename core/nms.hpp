@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -133,14 +132,14 @@ inline size_t few_kept(double threshold) {
 }
 
 // Whether the grid's rules hold: they are about real numbers, and areas near the least normal one are rounded too
-// coarsely for that.
+// coarsely for that; and the sizes it computes with must stay well inside a double's range.
 template <class T>
 bool grid_serves(const RankedBoxes<T>& ranked, double threshold) {
   const double least_area = 0x1p10 * std::numeric_limits<T>::min() / threshold;
-  const T least_size = std::numeric_limits<T>::min();
+  const double least_size = std::max<double>(std::numeric_limits<T>::min(), 0x1p-900);
+  const auto fits = [=](double size) { return size >= least_size && size <= 0x1p900; };
   return std::all_of(ranked.corners.begin(), ranked.corners.end(), [&](const Corners<T>& box) {
-    return !(box.area() > 0) ||
-           (box.area() >= least_area && box.x2 - box.x1 >= least_size && box.y2 - box.y1 >= least_size);
+    return !box.has_area() || (box.area() >= least_area && fits(box.x2 - box.x1) && fits(box.y2 - box.y1));
   });
 }
 

@@ -155,6 +155,15 @@ def test_areas_that_underflow_or_overflow_equal_the_reference(scale, dtype):
         assert_same(boxes, np.random.default_rng(22).random(900), iou_threshold)
 
 
+@pytest.mark.parametrize(("across", "down"), [(1e-306, 1e290), (1e305, 1e-5), (4e306, 1e-10)])
+@pytest.mark.parametrize("iou_threshold", [0.4, 0.5, 0.9, 0.999])
+def test_sizes_at_the_ends_of_float64_equal_the_reference(across, down, iou_threshold):
+    rng = np.random.default_rng(25)
+    boxes = BOX_KINDS["random"](rng, 400).repeat(2, axis=0) / 4
+    boxes[1::2, 2:] *= 1.0004
+    assert_same(boxes * [across, down, across, down], rng.random(800), iou_threshold)
+
+
 @pytest.mark.parametrize("box_format", ["xywh", "cxcywh"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_other_formats_are_those_of_the_converted_corners(box_format, dtype):
