@@ -135,14 +135,15 @@ template <class T, class Score>
 std::optional<std::pair<Result<int64_t>, std::optional<Result<int64_t>>>> nms(
     const Boxes<T>& boxes, const Vector<Score>& scores, const std::optional<Vector<int64_t>>& labels,
     double iou_threshold, double score_threshold, size_t max_output, bool want_suppressor,
-    hashnms::BoxFormat box_format) {
+    hashnms::BoxFormat box_format, size_t num_threads) {
   check_lengths(boxes, scores, labels);
   const int64_t* label_data = labels ? labels->data() : nullptr;
   std::optional<hashnms::NmsResult> result;
   {
     const nb::gil_scoped_release unlocked;
-    result = hashnms::nms(boxes.data(), box_format, scores.data(), label_data, boxes.shape(0),
-                          {iou_threshold, score_threshold, max_output, want_suppressor});
+    result = hashnms::nms(
+        hashnms::Input<T, Score>{boxes.data(), box_format, scores.data(), label_data, boxes.shape(0)},
+        {iou_threshold, score_threshold, max_output, want_suppressor}, num_threads);
   }
   if (!result) return std::nullopt;
   std::optional<Result<int64_t>> suppressor;
@@ -154,6 +155,7 @@ template <class T, class Score>
 void define_nms(nb::module_& m) {
   m.def("nms", &nms<T, Score>, "boxes"_a.noconvert(), "scores"_a.noconvert(), "labels"_a.noconvert().none(),
         "iou_threshold"_a, "score_threshold"_a, "max_output"_a, "want_suppressor"_a, "box_format"_a,
+        "num_threads"_a,
         "The boxes that greedy NMS keeps, and of each box its suppressor if wanted; None if a number is not legal.");
 }
 

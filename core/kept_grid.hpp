@@ -18,6 +18,7 @@
 #include "dispatch.hpp"
 #include "kept_list.hpp"
 #include "large_array.hpp"
+#include "overlap_rule.hpp"
 
 namespace hashnms {
 
@@ -148,31 +149,34 @@ HASHNMS_VECTOR_CLONES static void hash_in_vectors(const GridGeometry& geometry, 
 template <class T, bool first>
 class KeptGrid {
  public:
-  KeptGrid(double threshold, const Corners<T>* kept, const LabelId<T>* labels, size_t count)
-      : threshold_(rounded_down<T>(threshold)),
-        geometry_(threshold * (1.0 - 64.0 * std::numeric_limits<T>::epsilon())),
+  using Cells = CellHashes;
+
+  KeptGrid(const OverlapRule& rule, const Corners<T>* kept, const LabelId<T>* labels, size_t count)
+      : threshold_(rounded_down<T>(rule.threshold)),
+        geometry_(rule.certain),
         kept_(kept),
         labels_(labels),
         slots_(kFewest, Filled::with_zeros),
         present_(kFewest, Filled::with_zeros) {
-    CellHashes hashes;
+    Cells cells;
     for (size_t k = 0; k < count; ++k) {
-      if (k % CellHashes::kBoxes == 0) hash(kept + k, labels + k, std::min(CellHashes::kBoxes, count - k), hashes);
-      add(kept[k], hashes.home[k % CellHashes::kBoxes]);
+      if (k % Cells::kBoxes == 0) look_at(kept + k, labels + k, std::min(Cells::kBoxes, count - k), cells);
+      add(kept[k], labels[k], cells, k % Cells::kBoxes);
     }
   }
 
-  // The cells of up to CellHashes::kBoxes boxes, and a hint that they will be searched.
-  void hash(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, CellHashes& hashes) const {
-    detail::hash_in_vectors(geometry_, boxes, labels, count, hashes);
-    for (size_t k = 0; k < count; ++k) prefetch(&slots_[place_of(hashes.home[k])]);
+  // The cells of up to Cells::kBoxes boxes, and a hint that they will be searched.
+  void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, Cells& cells) const {
+    detail::hash_in_vectors(geometry_, boxes, labels, count, cells);
+    for (size_t k = 0; k < count; ++k) prefetch(&slots_[place_of(cells.home[k])]);
     for (size_t k = 0; k < count; ++k) {
-      if (is_present(hashes.home[k])) prefetch(&kept_[slots_[place_of(hashes.home[k])].position]);
+      if (is_present(cells.home[k])) prefetch(&kept_[slots_[place_of(cells.home[k])].position]);
     }
   }
 
   // Takes the next kept box; one without area suppresses nothing and is not filed.
-  void add(const Corners<T>& box, uint32_t hash) {
+  void add(const Corners<T>& box, LabelId<T>, const Cells& cells, size_t k) {
+    const uint32_t hash = cells.home[k];
     const auto position = static_cast<uint32_t>(next_.size());
     next_.push_back(kNone);
     if (!box.has_area()) return;
@@ -191,7 +195,7 @@ class KeptGrid {
   }
 
   // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `hashes`.
-  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const CellHashes& hashes, size_t k) const {
+  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const Cells& hashes, size_t k) const {
     if (!box.has_area()) return kNone;
     const Query query{box, box.area(), label};
     uint32_t found = kNone;

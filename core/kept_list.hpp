@@ -18,10 +18,13 @@ class KeptList {
  public:
   explicit KeptList(T threshold) : threshold_(threshold) {}
 
-  static constexpr size_t kAtOnce = 1;
-  void look_at(const Corners<T>*, const LabelId<T>*, size_t) {}
+  // Nothing is prepared for a search here; the grid and the pyramid do.
+  struct Cells {
+    static constexpr size_t kBoxes = 1;
+  };
+  void look_at(const Corners<T>*, const LabelId<T>*, size_t, Cells&) const {}
 
-  void add(const Corners<T>& box, LabelId<T> label, size_t) {
+  void add(const Corners<T>& box, LabelId<T> label, const Cells&, size_t) {
     if (size_ == x1_.size()) {
       // Boxes that fill up the lanes have no area: their IoU with anything is 0 or NaN.
       const size_t capacity = size_ + kLanes;
@@ -35,7 +38,7 @@ class KeptList {
   }
 
   // The first kept box of the label with IoU above the threshold, or kNone.
-  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, size_t) const {
+  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const Cells&, size_t) const {
     const T area = box.area();
     for (size_t begin = 0; begin < size_; begin += kLanes) {
       LabelId<T> hits[kLanes];

@@ -15,7 +15,13 @@
 #include "kept_list.hpp"
 #include "label_ids.hpp"
 #include "large_array.hpp"
+#include "nms_strips.hpp"
+#include "overlap_rule.hpp"
+#include "parallel.hpp"
 #include "rank.hpp"
+#include "ranked_boxes.hpp"
+#include "strips.hpp"
+#include "suppressors.hpp"
 
 namespace hashnms {
 
@@ -33,95 +39,52 @@ struct NmsResult {
 
 namespace detail {
 
-// The boxes by decreasing score. Those kept are moved to the front as they are found, so that at any time the first
-// `kept` are the kept ones, and those from `next` on are still to be looked at.
-template <class T>
-struct RankedBoxes {
-  LargeArray<Corners<T>> corners;
-  LargeArray<LabelId<T>> labels;
-  LargeArray<uint32_t> rows;     // in the input
-  LargeArray<uint32_t> remover;  // of each row, the position of the kept box that removed it; empty unless wanted
-  size_t next = 0, kept = 0;
-
-  // Moves a box to the front; its position there.
-  uint32_t keep(const Corners<T>& box, LabelId<T> label, uint32_t row) {
-    corners[kept] = box;
-    labels[kept] = label;
-    rows[kept] = row;
-    return static_cast<uint32_t>(kept++);
-  }
-  bool done() const { return next == corners.size(); }
-  bool wants_remover() const { return remover.size() > 0; }
-};
-
-// Goes on until `most` boxes are kept, and then, if removers are wanted, finds those of the rest. `kept_boxes` finds a
-// kept box that overlaps a given one, and takes new ones.
-template <class T, class KeptBoxes>
-HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most, KeptBoxes& kept_boxes) {
-  for (size_t k = KeptBoxes::kAtOnce; !ranked.done(); ++ranked.next, ++k) {
-    if (ranked.kept == stop && !(stop == most && ranked.wants_remover())) return;
-    if (k == KeptBoxes::kAtOnce) {
-      kept_boxes.look_at(&ranked.corners[ranked.next], &ranked.labels[ranked.next],
-                         std::min(k, ranked.corners.size() - ranked.next));
+// Goes on until `stop` boxes are kept; where that is `most`, the limit, suppressors of the rest are still found if they
+// are wanted. An Index files kept boxes and finds one that overlaps a given box.
+template <class T, class Index>
+HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most, Index& index,
+                               Suppressors& suppressors) {
+  typename Index::Cells cells;
+  for (size_t k = Index::Cells::kBoxes; !ranked.done(); ++ranked.next, ++k) {
+    if (ranked.kept == stop && !(stop == most && suppressors.wanted())) return;
+    if (k == Index::Cells::kBoxes) {
+      index.look_at(&ranked.corners[ranked.next], &ranked.labels[ranked.next],
+                    std::min(k, ranked.corners.size() - ranked.next), cells);
       k = 0;
     }
     const Corners<T> box = ranked.corners[ranked.next];
     const LabelId<T> label = ranked.labels[ranked.next];
     const uint32_t row = ranked.rows[ranked.next];
-    uint32_t found = kept_boxes.find(box, label, k);
-    if (found == kNone && ranked.kept < most) {
-      found = ranked.keep(box, label, row);
-      kept_boxes.add(box, label, k);
+    const uint32_t found = index.find(box, label, cells, k);
+    if (found != kNone) {
+      suppressors.set(row, ranked.rows[found]);
+    } else if (ranked.kept < most) {
+      ranked.keep(box, label, row);
+      index.add(box, label, cells, k);
+      suppressors.set(row, row);
     }
-    if (ranked.wants_remover()) ranked.remover[row] = found;
   }
 }
-
-// A grid as keep_until() wants it: several boxes are hashed at once.
-template <class T, bool first>
-struct GridSearch {
-  KeptGrid<T, first>& grid;
-  CellHashes hashes;
-
-  static constexpr size_t kAtOnce = CellHashes::kBoxes;
-  void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count) {
-    grid.hash(boxes, labels, count, hashes);
-  }
-  uint32_t find(const Corners<T>& box, LabelId<T> label, size_t k) const { return grid.find(box, label, hashes, k); }
-  void add(const Corners<T>& box, LabelId<T>, size_t k) { grid.add(box, hashes.home[k]); }
-};
 
 HASHNMS_VECTOR_CLONES static void keep_with_list(RankedBoxes<float>& ranked, size_t stop, size_t most,
-                                                 KeptList<float>& list) {
-  keep_until(ranked, stop, most, list);
+                                                 KeptList<float>& list, Suppressors& suppressors) {
+  keep_until(ranked, stop, most, list, suppressors);
 }
 HASHNMS_VECTOR_CLONES static void keep_with_list(RankedBoxes<double>& ranked, size_t stop, size_t most,
-                                                 KeptList<double>& list) {
-  keep_until(ranked, stop, most, list);
+                                                 KeptList<double>& list, Suppressors& suppressors) {
+  keep_until(ranked, stop, most, list, suppressors);
 }
 
 template <class T, class Score>
-RankedBoxes<T> ranked_boxes(const T* boxes, BoxFormat format, const Score* scores, const int64_t* labels, size_t count,
-                            double score_threshold, bool want_remover) {
-  Claims<Score> claims(count);
+Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold) {
+  Claims<Score> claims(input.count);
   size_t taking_part = 0;
-  for (size_t k = 0; k < count; ++k) {
-    claims[taking_part] = Claim<Score>(scores[k], static_cast<uint32_t>(k));
-    taking_part += static_cast<double>(scores[k]) > score_threshold;
+  for (size_t row = 0; row < input.count; ++row) {
+    claims[taking_part] = input.claim(row);
+    taking_part += static_cast<double>(input.scores[row]) > score_threshold;
   }
   claims.shrink(taking_part);
-  sort_claims(claims);
-  RankedBoxes<T> ranked{LargeArray<Corners<T>>(taking_part), LargeArray<LabelId<T>>(taking_part),
-                        LargeArray<uint32_t>(taking_part), LargeArray<uint32_t>(want_remover ? count : 0)};
-  std::fill(ranked.remover.begin(), ranked.remover.end(), kNone);
-  const LabelIds<T> ids(labels, count);
-  for (size_t k = 0; k < taking_part; ++k) {
-    const uint32_t row = claims[k].box();
-    ranked.corners[k] = corners_of(boxes + 4 * static_cast<size_t>(row), format);
-    ranked.labels[k] = ids[row];
-    ranked.rows[k] = row;
-  }
-  return ranked;
+  return claims;
 }
 
 // From how many kept boxes on the grid is faster than trying all (benchmarks/nms.py). The lower the threshold, the more
@@ -131,52 +94,50 @@ inline size_t few_kept(double threshold) {
   return static_cast<size_t>(std::min(250.0 / (threshold * threshold), 0x1p40));
 }
 
-// Whether the grid's rules hold: they are about real numbers, and areas near the least normal one are rounded too
-// coarsely for that; and the sizes it computes with must stay well inside a double's range.
-template <class T>
-bool grid_serves(const RankedBoxes<T>& ranked, double threshold) {
-  const double least_area = 0x1p10 * std::numeric_limits<T>::min() / threshold;
-  const double least_size = std::max<double>(std::numeric_limits<T>::min(), 0x1p-900);
-  const auto fits = [=](double size) { return size >= least_size && size <= 0x1p900; };
-  return std::all_of(ranked.corners.begin(), ranked.corners.end(), [&](const Corners<T>& box) {
-    return !box.has_area() || (box.area() >= least_area && fits(box.x2 - box.x1) && fits(box.y2 - box.y1));
-  });
-}
-
-template <bool first, class T>
-void keep_with_grid(RankedBoxes<T>& ranked, double threshold, size_t most) {
-  KeptGrid<T, first> grid(threshold, ranked.corners.data(), ranked.labels.data(), ranked.kept);
-  GridSearch<T, first> search{grid, {}};
-  keep_until(ranked, most, most, search);
+template <class Index, class T>
+void keep_with(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most, Suppressors& suppressors) {
+  Index index(rule, ranked.corners.data(), ranked.labels.data(), ranked.kept);
+  keep_until(ranked, most, most, index, suppressors);
 }
 
 template <class T>
-void keep_greedily(RankedBoxes<T>& ranked, double threshold, size_t most) {
-  KeptList<T> list(rounded_down<T>(threshold));
-  keep_with_list(ranked, std::min(most, few_kept(threshold)), most, list);
+void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most, Suppressors& suppressors) {
+  KeptList<T> list(rounded_down<T>(rule.threshold));
+  keep_with_list(ranked, std::min(most, few_kept(rule.threshold)), most, list, suppressors);
   if (ranked.done() || ranked.kept == most) return;
-  if (!grid_serves(ranked, threshold)) return keep_with_list(ranked, most, most, list);
-  if (ranked.wants_remover()) {
-    keep_with_grid<true>(ranked, threshold, most);
+  if (rule.certain == 0) return keep_with_list(ranked, most, most, list, suppressors);
+  if (suppressors.wanted()) {
+    keep_with<KeptGrid<T, true>>(ranked, rule, most, suppressors);
   } else {
-    keep_with_grid<false>(ranked, threshold, most);
+    keep_with<KeptGrid<T, false>>(ranked, rule, most, suppressors);
   }
 }
 
 }  // namespace detail
 
-// Nothing if a number is not legal; the caller's other checks are trusted. Labels may be null.
+// Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
-std::optional<NmsResult> nms(const T* boxes, BoxFormat format, const Score* scores, const int64_t* labels, size_t count,
-                             const NmsOptions& options) {
-  if (!extents_of(boxes, format, nullptr, count).legal || !all_finite(scores, count)) return std::nullopt;
-  auto ranked =
-      detail::ranked_boxes(boxes, format, scores, labels, count, options.score_threshold, options.want_suppressor);
-  detail::keep_greedily(ranked, options.iou_threshold, options.max_output);
-  NmsResult result{LargeArray<int64_t>(ranked.kept), LargeArray<int64_t>(ranked.remover.size())};
+std::optional<NmsResult> nms(const Input<T, Score>& input, const NmsOptions& options, size_t threads) {
+  const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
+  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+  const OverlapRule rule = OverlapRule::of<T>(options.iou_threshold, extents);
+  const LabelIds<T> ids(input.labels, input.count);
+  Suppressors suppressors(input.count, options.want_suppressor);
+  if (options.max_output >= input.count && rule.certain > 0.35) {
+    const auto strips = Strips::dividing(input, ids, threads_for(input.count, threads));
+    if (strips.count() > 1) {
+      auto keep =
+          options.want_suppressor
+              ? detail::nms_in_strips<KeptGrid<T, true>>(input, ids, options.score_threshold, rule, strips, suppressors)
+              : detail::nms_in_strips<KeptGrid<T, false>>(input, ids, options.score_threshold, rule, strips,
+                                                          suppressors);
+      return NmsResult{std::move(keep), std::move(suppressors).take()};
+    }
+  }
+  RankedBoxes<T> ranked(input, ids, detail::claims_above(input, options.score_threshold));
+  detail::keep_greedily(ranked, rule, options.max_output, suppressors);
+  NmsResult result{LargeArray<int64_t>(ranked.kept), std::move(suppressors).take()};
   std::copy_n(ranked.rows.begin(), ranked.kept, result.keep.begin());
-  std::transform(ranked.remover.begin(), ranked.remover.end(), result.suppressor.begin(),
-                 [&](uint32_t position) { return position == kNone ? int64_t{-1} : result.keep[position]; });
   return result;
 }
 

@@ -146,6 +146,7 @@ def nms(
         _validate.max_output_value(max_output),
         return_suppressor,
         _validate.box_format_value(box_format),
+        _threads.get_num_threads(),
     )
     if result is None:
         _validate.legal_rows(box_array, box_format)

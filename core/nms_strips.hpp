@@ -1,0 +1,156 @@
+// Greedy NMS of one huge input on several threads, exactly.
+//
+// Whether a box is kept depends only on boxes of higher rank that overlap it. In each strip of the plane a thread goes
+// through the boxes by rank. A box that crosses a border has to wait, as does one that overlaps a waiting box and no
+// kept one; all others are decided for good. Those that wait are few: they are decided afterwards, in order.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kept_list.hpp"
+#include "overlap_rule.hpp"
+#include "parallel.hpp"
+#include "ranked_boxes.hpp"
+#include "strips.hpp"
+#include "suppressors.hpp"
+
+namespace hashnms::detail {
+
+// One thread's work. An Index files kept boxes and finds one that overlaps a given box.
+template <class T, class Index>
+class StripWork {
+ public:
+  using Cells = typename Index::Cells;
+
+  StripWork(RankedBoxes<T> boxes, const OverlapRule& rule)
+      : boxes_(std::move(boxes)),
+        waiting_boxes_(boxes_.corners.size()),
+        kept_(rule, boxes_.corners.data(), boxes_.labels.data(), 0),
+        waiting_(rule, waiting_boxes_.corners.data(), waiting_boxes_.labels.data(), 0) {}
+
+  // Decides what can be decided within the strip.
+  void decide(const Strips& strips, size_t strip, Suppressors& suppressors) {
+    Cells cells;
+    for (size_t k = Cells::kBoxes; !boxes_.done(); ++boxes_.next, ++k) {
+      if (k == Cells::kBoxes) {
+        kept_.look_at(&boxes_.corners[boxes_.next], &boxes_.labels[boxes_.next],
+                      std::min(k, boxes_.corners.size() - boxes_.next), cells);
+        k = 0;
+      }
+      const Corners<T> box = boxes_.corners[boxes_.next];
+      const LabelId<T> label = boxes_.labels[boxes_.next];
+      const uint32_t row = boxes_.rows[boxes_.next];
+      const uint32_t found = kept_.find(box, label, cells, k);
+      const bool removed = found != kNone;
+      if (removed && !suppressors.wanted()) continue;
+      if (strips.crosses(strip, strips.span(box, label)) || waiting_.find(box, label, cells, k) != kNone) {
+        undecided_.push_back(row);  // perhaps only which box removes it
+        if (removed) continue;
+        waiting_boxes_.keep(box, label, row);
+        waiting_.add(box, label, cells, k);
+      } else {
+        suppressors.set(row, removed ? boxes_.rows[found] : row);
+        if (!removed) keep(box, label, row, cells, k);
+      }
+    }
+  }
+
+  void keep(const Corners<T>& box, LabelId<T> label, uint32_t row, const Cells& cells, size_t k) {
+    boxes_.keep(box, label, row);
+    kept_.add(box, label, cells, k);
+  }
+
+  const Index& index() const { return kept_; }
+  const std::vector<uint32_t>& undecided() const { return undecided_; }
+  size_t num_kept() const { return boxes_.kept; }
+  uint32_t kept_row(size_t position) const { return boxes_.rows[position]; }
+
+ private:
+  RankedBoxes<T> boxes_, waiting_boxes_;
+  Index kept_, waiting_;
+  std::vector<uint32_t> undecided_;  // rows
+};
+
+// The claims of the boxes that belong to a strip.
+template <class T, class Score>
+Claims<Score> claims_of_strip(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
+                              const Strips& strips, size_t strip) {
+  Claims<Score> claims(input.count);
+  size_t taking_part = 0;
+  const auto touches = strips.touching(strip);
+  strips.for_each_span(input, ids, [&](size_t row, Strips::Span span) {
+    claims[taking_part] = input.claim(row);
+    taking_part += touches(span) & (static_cast<double>(input.scores[row]) > score_threshold);
+  });
+  claims.shrink(taking_part);
+  return claims;
+}
+
+// Decides, by rank, the boxes that wait, against what is kept in all strips they touch; the kept ones are in front.
+template <class T, class Score, class Index>
+void decide_the_rest(const Input<T, Score>& input, const Strips& strips, std::vector<std::optional<StripWork<T, Index>>>& works,
+                     RankedBoxes<T>& waiting, Suppressors& suppressors) {
+  typename Index::Cells cells;
+  for (size_t k = Index::Cells::kBoxes; !waiting.done(); ++waiting.next, ++k) {
+    if (k == Index::Cells::kBoxes) {
+      works[0]->index().look_at(&waiting.corners[waiting.next], &waiting.labels[waiting.next],
+                                std::min(k, waiting.corners.size() - waiting.next), cells);
+      k = 0;
+    }
+    const Corners<T> box = waiting.corners[waiting.next];
+    const LabelId<T> label = waiting.labels[waiting.next];
+    const uint32_t row = waiting.rows[waiting.next];
+    const Strips::Span span = strips.span(box, label);
+    Claim<Score> best{};
+    for (size_t strip = 0; strip < works.size(); ++strip) {
+      if (!strips.touches(strip, span)) continue;
+      const uint32_t found = works[strip]->index().find(box, label, cells, k);
+      if (found != kNone) best.raise_to(input.claim(works[strip]->kept_row(found)));
+    }
+    suppressors.set(row, best.exists() ? best.box() : row);
+    if (best.exists()) continue;
+    waiting.keep(box, label, row);
+    for (size_t strip = 0; strip < works.size(); ++strip) {
+      if (strips.touches(strip, span)) works[strip]->keep(box, label, row, cells, k);
+    }
+  }
+}
+
+// The kept rows by rank.
+template <class Index, class T, class Score>
+LargeArray<int64_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
+                                  const OverlapRule& rule, const Strips& strips, Suppressors& suppressors) {
+  std::vector<std::optional<StripWork<T, Index>>> works(strips.count());
+  run_parts(strips.count(), [&](size_t strip) {
+    auto claims = claims_of_strip(input, ids, score_threshold, strips, strip);
+    works[strip].emplace(RankedBoxes<T>(input, ids, std::move(claims)), rule);
+    works[strip]->decide(strips, strip, suppressors);
+  });
+  std::vector<uint32_t> undecided;
+  std::vector<Claim<Score>> kept;
+  for (const auto& work : works) {
+    undecided.insert(undecided.end(), work->undecided().begin(), work->undecided().end());
+    for (size_t k = 0; k < work->num_kept(); ++k) kept.push_back(input.claim(work->kept_row(k)));
+  }
+  std::sort(undecided.begin(), undecided.end());
+  undecided.erase(std::unique(undecided.begin(), undecided.end()), undecided.end());
+  Claims<Score> claims(undecided.size());
+  std::transform(undecided.begin(), undecided.end(), claims.begin(), [&](uint32_t row) { return input.claim(row); });
+  RankedBoxes<T> waiting(input, ids, std::move(claims));
+  decide_the_rest(input, strips, works, waiting, suppressors);
+
+  Claims<Score> all(kept.size() + waiting.kept);
+  std::copy(kept.begin(), kept.end(), all.begin());
+  for (size_t k = 0; k < waiting.kept; ++k) all[kept.size() + k] = input.claim(waiting.rows[k]);
+  sort_claims(all);
+  LargeArray<int64_t> rows(all.size());
+  std::transform(all.begin(), all.end(), rows.begin(), [](const auto& claim) { return int64_t{claim.box()}; });
+  return rows;
+}
+
+}  // namespace hashnms::detail

@@ -1,0 +1,32 @@
+// When one box suppresses another, and what that says about their sizes and places.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "box.hpp"
+#include "extents.hpp"
+
+namespace hashnms {
+
+struct OverlapRule {
+  double threshold;  // a box is suppressed where the IoU in T is above it
+  // Its IoU in real numbers is then at least this much; 0 if only some intersection is certain: where areas are so small
+  // that T rounds them coarsely, and at thresholds where it hardly matters.
+  double certain;
+  double greatest_size[2];  // of the boxes: width and height
+
+  template <class T>
+  static OverlapRule of(double threshold, const Extents& extents) {
+    const double least_area = extents.sizes[0].least * extents.sizes[1].least;
+    const bool precise = threshold >= kLeastCertain && least_area >= 0x1p10 / kLeastCertain * std::numeric_limits<T>::min();
+    return {threshold,
+            precise ? threshold * (1.0 - 64.0 * std::numeric_limits<T>::epsilon()) : 0.0,
+            {extents.sizes[0].greatest, extents.sizes[1].greatest}};
+  }
+
+ private:
+  static constexpr double kLeastCertain = 0x1p-10;
+};
+
+}  // namespace hashnms
