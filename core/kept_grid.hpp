@@ -16,9 +16,10 @@
 
 #include "box.hpp"
 #include "dispatch.hpp"
-#include "kept_list.hpp"
+#include "kept_chains.hpp"
 #include "large_array.hpp"
 #include "overlap_rule.hpp"
+#include "slot_table.hpp"
 
 namespace hashnms {
 
@@ -77,36 +78,51 @@ class GridGeometry {
   double reach_, class_width_, inverse_class_width_, pitch_exponent_;
 };
 
-// The hashes of the cells that some boxes lie in and ask, each axis on its own; a cell's hash is their sum's.
+// Where some boxes lie and what they ask, as hashes. Each axis has its own, and a cell's is their sum, mixed; that of the
+// next cell of the same class is kNext greater.
 struct CellHashes {
-  static constexpr size_t kBoxes = 32, kCells = 6;
-  uint32_t home[kBoxes];
-  uint32_t across[kCells][kBoxes], down[kCells][kBoxes];
+  static constexpr size_t kBoxes = 32, kClasses = 3;
+  static constexpr uint32_t kNext[2] = {0x85ebca77u, 0x27d4eb2fu};
+  uint32_t home[kBoxes];                                      // not mixed yet
+  uint32_t across[kClasses][kBoxes], down[kClasses][kBoxes];  // of the first of the two cells that are asked in a class
 
-  HASHNMS_INLINE static uint32_t mixed(uint32_t sum) { return (sum * 0x2c1b3c6du) | 1; }  // never 0
+  HASHNMS_INLINE static uint32_t mixed(uint32_t sum) { return sum * 0x2c1b3c6du; }
+  HASHNMS_INLINE static uint32_t unmixed(uint32_t hash) { return hash * 0x64ea2d65u; }
+  static_assert(0x2c1b3c6du * 0x64ea2d65u == 1);
+};
+
+// A set of hashes that may say of a few others, too, that it has them.
+class HashSet {
+ public:
+  explicit HashSet(size_t words) : words_(words, Filled::with_zeros), shift_(32 - std::countr_zero(words)) {}
+  HASHNMS_INLINE bool has(uint32_t hash) const { return words_[hash >> shift_] >> bit_of(hash) & 1; }
+  size_t words() const { return words_.size(); }
+  void add(uint32_t hash) { words_[hash >> shift_] |= uint32_t(1) << bit_of(hash); }
+
+ private:
+  HASHNMS_INLINE uint32_t bit_of(uint32_t hash) const { return hash >> std::max(shift_ - 5, 0) & 31; }
+
+  LargeArray<uint32_t> words_;
+  int shift_;
 };
 
 namespace detail {
 
-struct AxisFactors {
-  uint32_t index, cell;
-};
-
 HASHNMS_INLINE void hash_axis(const GridGeometry& grid_geometry, const double* sizes, const double* centers,
-                              const AxisFactors& factors, uint32_t* home, uint32_t (*cells)[CellHashes::kBoxes]) {
+                              uint32_t class_factor, uint32_t cell_factor, uint32_t* home,
+                              uint32_t (*first_cells)[CellHashes::kBoxes]) {
   const GridGeometry geometry = grid_geometry;
   const auto hash = [=](double index, double cell) {
-    return GridGeometry::low_bits(index) * factors.index + GridGeometry::low_bits(cell) * factors.cell;
+    return GridGeometry::low_bits(index) * class_factor + GridGeometry::low_bits(cell) * cell_factor;
   };
+  constexpr double kNeighbours[] = {0.0, -1.0, 1.0};  // the likeliest first
   double own[CellHashes::kBoxes];
   for (size_t k = 0; k < CellHashes::kBoxes; ++k) own[k] = geometry.class_of(sizes[k]);
   for (size_t k = 0; k < CellHashes::kBoxes; ++k) home[k] += hash(own[k], geometry.cell_of(centers[k], own[k]));
-  for (size_t neighbour = 0; neighbour < 3; ++neighbour) {
+  for (size_t neighbour = 0; neighbour < CellHashes::kClasses; ++neighbour) {
     for (size_t k = 0; k < CellHashes::kBoxes; ++k) {
-      const double index = own[k] + (static_cast<double>(neighbour) - 1.0);
-      const double cell = geometry.first_cell(index, sizes[k], centers[k]);
-      cells[2 * neighbour][k] = hash(index, cell);
-      cells[2 * neighbour + 1][k] = hash(index, cell + 1.0);
+      const double index = own[k] + kNeighbours[neighbour];
+      first_cells[neighbour][k] = hash(index, geometry.first_cell(index, sizes[k], centers[k]));
     }
   }
 }
@@ -125,9 +141,8 @@ HASHNMS_INLINE void hash_boxes(const GridGeometry& geometry, const Corners<T>* b
   }
   uint32_t label[kBoxes];
   std::copy_n(hashes.home, kBoxes, label);
-  hash_axis(geometry, width, x, {0x9e3779b1u, 0x85ebca77u}, hashes.home, hashes.across);
-  hash_axis(geometry, height, y, {0xc2b2ae3du, 0x27d4eb2fu}, hashes.home, hashes.down);
-  for (size_t k = 0; k < kBoxes; ++k) hashes.home[k] = CellHashes::mixed(hashes.home[k]);
+  hash_axis(geometry, width, x, 0x9e3779b1u, CellHashes::kNext[0], hashes.home, hashes.across);
+  hash_axis(geometry, height, y, 0xc2b2ae3du, CellHashes::kNext[1], hashes.home, hashes.down);
   for (auto& cells : hashes.across) {
     for (size_t k = 0; k < kBoxes; ++k) cells[k] += label[k];
   }
@@ -152,12 +167,10 @@ class KeptGrid {
   using Cells = CellHashes;
 
   KeptGrid(const OverlapRule& rule, const Corners<T>* kept, const LabelId<T>* labels, size_t count)
-      : threshold_(rounded_down<T>(rule.threshold)),
-        geometry_(rule.certain),
-        kept_(kept),
-        labels_(labels),
-        slots_(kFewest, Filled::with_zeros),
-        present_(kFewest, Filled::with_zeros) {
+      : geometry_(rule.certain),
+        boxes_(rounded_down<T>(rule.threshold), kept, labels),
+        occupied_(slots_.capacity()),
+        asking_(slots_.capacity()) {
     Cells cells;
     for (size_t k = 0; k < count; ++k) {
       if (k % Cells::kBoxes == 0) look_at(kept + k, labels + k, std::min(Cells::kBoxes, count - k), cells);
@@ -168,47 +181,46 @@ class KeptGrid {
   // The cells of up to Cells::kBoxes boxes, and a hint that they will be searched.
   void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, Cells& cells) const {
     detail::hash_in_vectors(geometry_, boxes, labels, count, cells);
-    for (size_t k = 0; k < count; ++k) prefetch(&slots_[place_of(cells.home[k])]);
-    for (size_t k = 0; k < count; ++k) {
-      if (is_present(cells.home[k])) prefetch(&kept_[slots_[place_of(cells.home[k])].position]);
-    }
+    for (size_t k = 0; k < count; ++k) prefetch(&slots_.likely(Cells::mixed(cells.home[k])));
+    for (size_t k = 0; k < count; ++k) boxes_.fetch(slots_.likely(Cells::mixed(cells.home[k])).head);
   }
 
   // Takes the next kept box; one without area suppresses nothing and is not filed.
   void add(const Corners<T>& box, LabelId<T>, const Cells& cells, size_t k) {
-    const uint32_t hash = cells.home[k];
-    const auto position = static_cast<uint32_t>(next_.size());
-    next_.push_back(kNone);
+    const uint32_t position = boxes_.add();
     if (!box.has_area()) return;
-    if (4 * (used_ + 1) > 3 * slots_.size()) grow();
-    size_t place = place_of(hash);
-    while (slots_[place].hash != 0 && slots_[place].hash != hash) place = following(place);
-    Slot& slot = slots_[place];
-    if (slot.hash == 0) {
-      slot = {hash, position};
-      set_present(hash);
-      ++used_;
+    const uint32_t hash = Cells::mixed(cells.home[k]);
+    Slot& slot = slots_.at(hash);
+    if (slot.head == 0) {
+      note(hash);
+      slot.head = position + 1;
+      if (occupied_.words() != slots_.capacity()) note_again();
     } else {
-      // Behind the first, which has the highest score of the cell and suppresses most.
-      next_[position] = std::exchange(next_[slot.position], position);
+      boxes_.chain(slot.head, position);
     }
   }
 
-  // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `hashes`.
-  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const Cells& hashes, size_t k) const {
+  // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `cells`.
+  HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const Cells& cells, size_t k) const {
     if (!box.has_area()) return kNone;
-    const Query query{box, box.area(), label};
+    const Query<T> query{box, box.area(), label};
     uint32_t found = kNone;
-    const uint32_t home = hashes.home[k];  // where most boxes find theirs
-    if (is_present(home) && search_cell(home, query, found)) return found;
-    for (size_t m = 0; m < CellHashes::kCells; ++m) {
-      const uint32_t across = hashes.across[m][k];
-      uint32_t occupied = 0;
-      for (size_t n = 0; n < CellHashes::kCells; ++n) {
-        occupied |= static_cast<uint32_t>(is_present(CellHashes::mixed(across + hashes.down[n][k]))) << n;
+    const uint32_t home = Cells::mixed(cells.home[k]);  // where most boxes find theirs
+    if (occupied_.has(home) && search_cell(home, query, found)) return found;
+    uint32_t asked[Cells::kClasses * Cells::kClasses], answering = 0;
+    for (size_t pair = 0; pair < std::size(asked); ++pair) {
+      asked[pair] = cells.across[pair / Cells::kClasses][k] + cells.down[pair % Cells::kClasses][k];
+      answering |= static_cast<uint32_t>(asking_.has(Cells::mixed(asked[pair]))) << pair;
+    }
+    for (; answering != 0; answering &= answering - 1) {
+      const uint32_t sum = asked[std::countr_zero(answering)];
+      uint32_t hashes[4], occupied = 0;
+      for (uint32_t cell = 0; cell < 4; ++cell) {
+        hashes[cell] = Cells::mixed(sum + (cell & 1) * Cells::kNext[0] + (cell >> 1) * Cells::kNext[1]);
+        occupied |= static_cast<uint32_t>(occupied_.has(hashes[cell])) << cell;
       }
       for (; occupied != 0; occupied &= occupied - 1) {
-        const uint32_t hash = CellHashes::mixed(across + hashes.down[std::countr_zero(occupied)][k]);
+        const uint32_t hash = hashes[std::countr_zero(occupied)];
         if (hash != home && search_cell(hash, query, found)) return found;
       }
     }
@@ -217,64 +229,33 @@ class KeptGrid {
 
  private:
   struct Slot {
-    uint32_t hash;      // 0: empty
-    uint32_t position;  // of the box kept first in the cell; next_ leads on to the others
+    uint32_t hash, head;  // see KeptChains
   };
-  struct Query {
-    Corners<T> box;
-    T area;
-    LabelId<T> label;
-  };
-  static constexpr size_t kFewest = 1024;
 
-  size_t place_of(uint32_t hash) const { return hash >> slot_shift_; }
-  size_t following(size_t place) const { return (place + 1) & (slots_.size() - 1); }
-
-  // A bit for each 32nd part of a slot: it tells of nearly every empty cell that it is empty.
-  HASHNMS_INLINE bool is_present(uint32_t hash) const { return present_[hash >> slot_shift_] >> bit_of(hash) & 1; }
-  void set_present(uint32_t hash) { present_[hash >> slot_shift_] |= uint32_t(1) << bit_of(hash); }
-  HASHNMS_INLINE uint32_t bit_of(uint32_t hash) const { return (hash >> bit_shift_) & 31; }
-
-  HASHNMS_INLINE bool search_cell(uint32_t hash, const Query& query, uint32_t& found) const {
-    size_t place = place_of(hash);
-    while (slots_[place].hash != hash) {
-      if (slots_[place].hash == 0) return false;
-      place = following(place);
-    }
-    for (uint32_t position = slots_[place].position; position != kNone; position = next_[position]) {
-      const Corners<T>& other = kept_[position];
-      if (iou(query.box, query.area, other, other.area()) > threshold_ && labels_[position] == query.label) {
-        found = std::min(found, position);
-        if (!first) return true;
-      }
-    }
-    return false;
+  HASHNMS_INLINE bool search_cell(uint32_t hash, const Query<T>& query, uint32_t& found) const {
+    const Slot* slot = slots_.find(hash);
+    return slot && boxes_.search(slot->head, query, found);
   }
 
-  // Every cell moves as a whole: its slot keeps its chain.
-  void grow() {
-    const LargeArray<Slot> old = std::exchange(slots_, LargeArray<Slot>(2 * slots_.size(), Filled::with_zeros));
-    present_ = LargeArray<uint32_t>(slots_.size(), Filled::with_zeros);
-    --slot_shift_;
-    bit_shift_ = std::max(slot_shift_ - 5, 0);
-    for (const Slot& slot : old) {
-      if (slot.hash == 0) continue;
-      set_present(slot.hash);
-      size_t place = place_of(slot.hash);
-      while (slots_[place].hash != 0) place = following(place);
-      slots_[place] = slot;
+  // A cell is occupied: notes it, and the four pairs of first cells from which it is asked.
+  void note(uint32_t hash) {
+    const uint32_t sum = Cells::unmixed(hash);
+    occupied_.add(hash);
+    for (const uint32_t across : {uint32_t(0), Cells::kNext[0]}) {
+      for (const uint32_t down : {uint32_t(0), Cells::kNext[1]}) asking_.add(Cells::mixed(sum - across - down));
     }
   }
 
-  T threshold_;
+  void note_again() {
+    occupied_ = HashSet(slots_.capacity());
+    asking_ = HashSet(slots_.capacity());
+    slots_.for_each([&](const Slot& slot) { note(slot.hash); });
+  }
+
   GridGeometry geometry_;
-  const Corners<T>* kept_;
-  const LabelId<T>* labels_;
-  LargeArray<Slot> slots_;
-  LargeArray<uint32_t> present_;
-  std::vector<uint32_t> next_;
-  size_t used_ = 0;
-  int slot_shift_ = 32 - std::countr_zero(kFewest), bit_shift_ = slot_shift_ - 5;
+  KeptChains<T, first> boxes_;
+  SlotTable<Slot> slots_;
+  HashSet occupied_, asking_;
 };
 
 }  // namespace hashnms

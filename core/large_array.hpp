@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
+
+#include "spare_blocks.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -24,10 +27,8 @@ class LargeArray {
 
  public:
   explicit LargeArray(size_t size, Filled filled = Filled::no)
-      : data_(static_cast<T*>(filled == Filled::with_zeros ? std::calloc(std::max<size_t>(size, 1), sizeof(T))
-                                                           : std::malloc(std::max<size_t>(size, 1) * sizeof(T)))),
+      : data_(allocate(std::max<size_t>(size, 1) * sizeof(T), filled), Free{std::max<size_t>(size, 1) * sizeof(T)}),
         size_(size) {
-    if (!data_) throw std::bad_alloc();
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     constexpr uintptr_t kHugePage = 2 << 20;
     const auto begin = (reinterpret_cast<uintptr_t>(data_.get()) + kHugePage - 1) / kHugePage * kHugePage;
@@ -49,8 +50,19 @@ class LargeArray {
 
  private:
   struct Free {
-    void operator()(T* data) const { std::free(data); }
+    size_t bytes;
+    void operator()(T* data) const { SpareBlocks::give(data, bytes); }
   };
+
+  static T* allocate(size_t bytes, Filled filled) {
+    void* data = SpareBlocks::take(bytes);
+    if (data && filled == Filled::with_zeros) std::memset(data, 0, bytes);
+    const size_t rounded = SpareBlocks::rounded(bytes);
+    if (!data) data = filled == Filled::with_zeros ? std::calloc(rounded, 1) : std::malloc(rounded);
+    if (!data) throw std::bad_alloc();
+    return static_cast<T*>(data);
+  }
+
   std::unique_ptr<T, Free> data_;
   size_t size_;
 };

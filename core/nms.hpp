@@ -13,6 +13,7 @@
 #include "extents.hpp"
 #include "kept_grid.hpp"
 #include "kept_list.hpp"
+#include "kept_pyramid.hpp"
 #include "label_ids.hpp"
 #include "large_array.hpp"
 #include "nms_strips.hpp"
@@ -87,30 +88,47 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
   return claims;
 }
 
-// From how many kept boxes on the grid is faster than trying all (benchmarks/nms.py). The lower the threshold, the more
-// differ the boxes that can suppress each other, the larger are the cells, and the more kept boxes lie in one.
-inline size_t few_kept(double threshold) {
-  if (threshold >= 0.35) return 96;
-  return static_cast<size_t>(std::min(250.0 / (threshold * threshold), 0x1p40));
-}
+// The one rule that decides how kept boxes are found, from what benchmarks/nms.py --iou measured. A list while they are
+// few; then the grid, or where the threshold is low, the pyramid, if the boxes are of so few shapes that it pays.
+inline constexpr size_t kFewForGrid = 64, kFewForPyramid = 512, kBoxesPerShape = 32;
+inline bool grid_serves(const OverlapRule& rule) { return rule.certain > 0.35; }
 
-template <class Index, class T>
-void keep_with(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most, Suppressors& suppressors) {
-  Index index(rule, ranked.corners.data(), ranked.labels.data(), ranked.kept);
-  keep_until(ranked, most, most, index, suppressors);
-}
-
-template <class T>
+template <bool first, class T>
 void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most, Suppressors& suppressors) {
   KeptList<T> list(rounded_down<T>(rule.threshold));
-  keep_with_list(ranked, std::min(most, few_kept(rule.threshold)), most, list, suppressors);
-  if (ranked.done() || ranked.kept == most) return;
-  if (rule.certain == 0) return keep_with_list(ranked, most, most, list, suppressors);
-  if (suppressors.wanted()) {
-    keep_with<KeptGrid<T, true>>(ranked, rule, most, suppressors);
-  } else {
-    keep_with<KeptGrid<T, false>>(ranked, rule, most, suppressors);
+  for (size_t few = grid_serves(rule) ? kFewForGrid : kFewForPyramid;; few *= 2) {
+    keep_with_list(ranked, std::min(most, few), most, list, suppressors);
+    if (ranked.done() || ranked.kept == most) return;
+    if (grid_serves(rule)) {
+      KeptGrid<T, first> grid(rule, ranked.corners.data(), ranked.labels.data(), ranked.kept);
+      return keep_until(ranked, most, most, grid, suppressors);
+    }
+    KeptPyramid<T, first> pyramid(rule, ranked.corners.data(), ranked.labels.data(), ranked.kept);
+    if (pyramid.num_shapes() * kBoxesPerShape <= ranked.kept) {
+      return keep_until(ranked, most, most, pyramid, suppressors);
+    }
   }
+}
+
+template <bool first, class T, class Score>
+LargeArray<int64_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule& rule,
+                              size_t threads, Suppressors& suppressors) {
+  const LabelIds<T> ids(input.labels, input.count);
+  if (options.max_output >= input.count) {  // else one thread stops early
+    const auto strips = Strips::dividing(input, ids, threads_for(input.count, threads));
+    if (strips.count() > 1) {
+      const auto run = [&]<class Index>() {
+        return nms_in_strips<Index>(input, ids, options.score_threshold, rule, strips, suppressors);
+      };
+      return grid_serves(rule) ? run.template operator()<KeptGrid<T, first>>()
+                               : run.template operator()<KeptPyramid<T, first>>();
+    }
+  }
+  RankedBoxes<T> ranked(input, ids, claims_above(input, options.score_threshold));
+  keep_greedily<first>(ranked, rule, options.max_output, suppressors);
+  LargeArray<int64_t> rows(ranked.kept);
+  std::copy_n(ranked.rows.begin(), ranked.kept, rows.begin());
+  return rows;
 }
 
 }  // namespace detail
@@ -120,25 +138,11 @@ template <class T, class Score>
 std::optional<NmsResult> nms(const Input<T, Score>& input, const NmsOptions& options, size_t threads) {
   const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
   if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
-  const OverlapRule rule = OverlapRule::of<T>(options.iou_threshold, extents);
-  const LabelIds<T> ids(input.labels, input.count);
+  const auto rule = OverlapRule::of<T>(options.iou_threshold, extents);
   Suppressors suppressors(input.count, options.want_suppressor);
-  if (options.max_output >= input.count && rule.certain > 0.35) {
-    const auto strips = Strips::dividing(input, ids, threads_for(input.count, threads));
-    if (strips.count() > 1) {
-      auto keep =
-          options.want_suppressor
-              ? detail::nms_in_strips<KeptGrid<T, true>>(input, ids, options.score_threshold, rule, strips, suppressors)
-              : detail::nms_in_strips<KeptGrid<T, false>>(input, ids, options.score_threshold, rule, strips,
-                                                          suppressors);
-      return NmsResult{std::move(keep), std::move(suppressors).take()};
-    }
-  }
-  RankedBoxes<T> ranked(input, ids, detail::claims_above(input, options.score_threshold));
-  detail::keep_greedily(ranked, rule, options.max_output, suppressors);
-  NmsResult result{LargeArray<int64_t>(ranked.kept), std::move(suppressors).take()};
-  std::copy_n(ranked.rows.begin(), ranked.kept, result.keep.begin());
-  return result;
+  auto keep = options.want_suppressor ? detail::kept_rows<true>(input, options, rule, threads, suppressors)
+                                      : detail::kept_rows<false>(input, options, rule, threads, suppressors);
+  return NmsResult{std::move(keep), std::move(suppressors).take()};
 }
 
 }  // namespace hashnms

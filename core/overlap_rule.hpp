@@ -18,11 +18,14 @@ struct OverlapRule {
 
   template <class T>
   static OverlapRule of(double threshold, const Extents& extents) {
-    const double least_area = extents.sizes[0].least * extents.sizes[1].least;
-    const bool precise = threshold >= kLeastCertain && least_area >= 0x1p10 / kLeastCertain * std::numeric_limits<T>::min();
+    const Range& widths = extents.sizes[0];
+    const Range& heights = extents.sizes[1];
+    const auto in_range = [](const Range& sizes) { return sizes.least >= 0x1p-900 && sizes.greatest <= 0x1p900; };
+    const bool precise = threshold >= kLeastCertain && in_range(widths) && in_range(heights) &&
+                         widths.least * heights.least >= 0x1p10 / kLeastCertain * std::numeric_limits<T>::min();
     return {threshold,
             precise ? threshold * (1.0 - 64.0 * std::numeric_limits<T>::epsilon()) : 0.0,
-            {extents.sizes[0].greatest, extents.sizes[1].greatest}};
+            {widths.greatest, heights.greatest}};
   }
 
  private:

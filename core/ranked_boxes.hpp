@@ -41,12 +41,15 @@ struct RankedBoxes {
       : RankedBoxes(claims.size()) {
     sort_claims(claims);
     for (size_t k = 0; k < claims.size(); ++k) {
+      if (k + kAhead < claims.size()) prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});
       const uint32_t row = claims[k].box();
       corners[k] = input.corners(row);
       labels[k] = ids[row];
       rows[k] = row;
     }
   }
+
+  static constexpr size_t kAhead = 16;  // boxes whose numbers are fetched before they are needed
 
   // Moves a box to the front.
   void keep(const Corners<T>& box, LabelId<T> label, uint32_t row) {

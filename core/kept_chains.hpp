@@ -1,0 +1,63 @@
+// The boxes kept so far, chained together by the cell they are filed in.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "box.hpp"
+#include "dispatch.hpp"
+#include "kept_list.hpp"
+#include "label_ids.hpp"
+
+namespace hashnms {
+
+// A box that looks for one that suppresses it.
+template <class T>
+struct Query {
+  Corners<T> box;
+  T area;
+  LabelId<T> label;
+};
+
+// A box is known by its position in the order of keeping; a cell by its head: 1 + the position of the box kept first
+// in it, 0 if there is none. The boxes themselves stay where they are, at `kept` and `labels`.
+template <class T, bool first>
+class KeptChains {
+ public:
+  KeptChains(T threshold, const Corners<T>* kept, const LabelId<T>* labels)
+      : threshold_(threshold), kept_(kept), labels_(labels) {}
+
+  // The next box, in no cell yet; its position.
+  uint32_t add() {
+    next_.push_back(kNone);
+    return static_cast<uint32_t>(next_.size() - 1);
+  }
+
+  // Puts a box behind the head of a cell, which has the highest score in it and suppresses most.
+  void chain(uint32_t head, uint32_t position) { next_[position] = std::exchange(next_[head - 1], position); }
+
+  void fetch(uint32_t head) const { prefetch(&kept_[head == 0 ? 0 : head - 1]); }
+
+  // Lowers `found` to the position of a box in the cell that suppresses the query; whether the search is over.
+  HASHNMS_INLINE bool search(uint32_t head, const Query<T>& query, uint32_t& found) const {
+    for (uint32_t position = head - 1; position != kNone; position = next_[position]) {
+      const Corners<T>& other = kept_[position];
+      if (iou(query.box, query.area, other, other.area()) > threshold_ && labels_[position] == query.label) {
+        found = std::min(found, position);
+        if (!first) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  T threshold_;
+  const Corners<T>* kept_;
+  const LabelId<T>* labels_;
+  std::vector<uint32_t> next_;
+};
+
+}  // namespace hashnms
