@@ -141,9 +141,8 @@ std::optional<std::pair<Result<int64_t>, std::optional<Result<int64_t>>>> nms(
   std::optional<hashnms::NmsResult> result;
   {
     const nb::gil_scoped_release unlocked;
-    result = hashnms::nms(
-        hashnms::Input<T, Score>{boxes.data(), box_format, scores.data(), label_data, boxes.shape(0)},
-        {iou_threshold, score_threshold, max_output, want_suppressor}, num_threads);
+    result = hashnms::nms(hashnms::Input<T, Score>{boxes.data(), box_format, scores.data(), label_data, boxes.shape(0)},
+                          {iou_threshold, score_threshold, max_output, want_suppressor}, num_threads);
   }
   if (!result) return std::nullopt;
   std::optional<Result<int64_t>> suppressor;
@@ -154,8 +153,7 @@ std::optional<std::pair<Result<int64_t>, std::optional<Result<int64_t>>>> nms(
 template <class T, class Score>
 void define_nms(nb::module_& m) {
   m.def("nms", &nms<T, Score>, "boxes"_a.noconvert(), "scores"_a.noconvert(), "labels"_a.noconvert().none(),
-        "iou_threshold"_a, "score_threshold"_a, "max_output"_a, "want_suppressor"_a, "box_format"_a,
-        "num_threads"_a,
+        "iou_threshold"_a, "score_threshold"_a, "max_output"_a, "want_suppressor"_a, "box_format"_a, "num_threads"_a,
         "The boxes that greedy NMS keeps, and of each box its suppressor if wanted; None if a number is not legal.");
 }
 

@@ -22,6 +22,8 @@ namespace hashnms {
 
 namespace detail {
 
+inline constexpr size_t kBoxesPerThread = size_t(1) << 16;
+
 // Moves the winners of the cells, and the boxes without one, to the front, in no particular order; their number.
 template <class Key, class Score>
 size_t keep_winners(const Key* keys, Claim<Score>* claims, size_t count, int known_bits) {
@@ -95,7 +97,8 @@ std::optional<Claims<Score>> hnms(const T* boxes, BoxFormat format, const Score*
   std::vector<uint32_t> rows;
   for (size_t k = 0; k < family.size(); ++k) {
     auto best = family.with_hash(k, [&](const IoUHash& hash) {
-      return detail::best_of_cells(view, std::move(kept), extents, hash, threads_for(view.count, threads));
+      return detail::best_of_cells(view, std::move(kept), extents, hash,
+                                   threads_for(view.count, detail::kBoxesPerThread, threads));
     });
     if (!best) return std::nullopt;
     kept = *std::move(best);

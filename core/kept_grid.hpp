@@ -78,8 +78,8 @@ class GridGeometry {
   double reach_, class_width_, inverse_class_width_, pitch_exponent_;
 };
 
-// Where some boxes lie and what they ask, as hashes. Each axis has its own, and a cell's is their sum, mixed; that of the
-// next cell of the same class is kNext greater.
+// Where some boxes lie and what they ask, as hashes. Each axis has its own, and a cell's is their sum, mixed; that of
+// the next cell of the same class is kNext greater.
 struct CellHashes {
   static constexpr size_t kBoxes = 32, kClasses = 3;
   static constexpr uint32_t kNext[2] = {0x85ebca77u, 0x27d4eb2fu};

@@ -1,9 +1,9 @@
 // The boxes kept so far, in pyramids of cells: for low thresholds, where boxes of very different sizes meet.
 //
-// Boxes are filed by shape: the octave of the width and the octave of the height. The cells of a shape are as wide and as
-// high as its smallest box, so boxes that hardly overlap are few to a cell. Above the cells of each shape lie blocks of
-// 8 x 8 of them, above these blocks of 8 x 8 blocks, up to the size of the largest box: a large box asks a few
-// blocks and from there only what is occupied, and may stop at the first box it meets.
+// Boxes are filed by shape: the octave, or the group of octaves, of the width and that of the height. The cells of a
+// shape are as wide and as high as its smallest box, so boxes that hardly overlap are few to a cell. Above the cells of
+// each shape lie blocks of 8 x 8 of them, above these blocks of 8 x 8 blocks, up to the size of the largest box: a
+// large box asks a few blocks and from there only what is occupied, and may stop at the first box it meets.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,15 @@
 #include <cstdint>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "box.hpp"
 #include "dispatch.hpp"
 #include "kept_chains.hpp"
 #include "overlap_rule.hpp"
+#include "ranked_boxes.hpp"
 #include "slot_table.hpp"
 
 namespace hashnms {
@@ -30,10 +33,22 @@ inline int octave_of(double size) {
   return std::max<int>(static_cast<int>(std::bit_cast<uint64_t>(size) >> 52) - 1023, -1022);
 }
 
+inline constexpr int kLeastOctave = 1022;  // its negative
+
+struct BoxGeometry {
+  double size[2], center[2];
+
+  template <class T>
+  explicit BoxGeometry(const Corners<T>& box)
+      : size{double(box.x2) - double(box.x1), double(box.y2) - double(box.y1)},
+        center{0.5 * box.x1 + 0.5 * box.x2, 0.5 * box.y1 + 0.5 * box.y2} {}
+};
+
 // A range of cells or blocks along an axis.
 struct CellRange {
   int64_t first, last;
 
+  bool has(int64_t cell) const { return first <= cell && cell <= last; }
   CellRange blocks(int level) const { return {first >> 3 * level, last >> 3 * level}; }
 };
 
@@ -55,7 +70,31 @@ inline uint64_t children_within(int64_t block_x, int64_t block_y, CellRange xs, 
   return row & (~uint64_t(0) << 8 * down.first) & (~uint64_t(0) >> 8 * (7 - down.last));
 }
 
+// What a box is filed by: the groups of octaves of its width and height, 16 bits each.
+inline uint32_t shape_key(const double* size, int shape_octaves) {
+  const auto group = [=](double length) {
+    return static_cast<uint32_t>((octave_of(length) + kLeastOctave) / shape_octaves);
+  };
+  return group(size[0]) << 16 | group(size[1]);
+}
+
 }  // namespace detail
+
+// The number of octaves to a shape that leaves few shapes, in a sample of the boxes: a search goes through all of them.
+template <class T, class Score>
+int shape_octaves(const Input<T, Score>& input) {
+  constexpr size_t kSample = 1024, kFewShapes = 64;
+  std::vector<detail::BoxGeometry> boxes;
+  for (size_t k = 0; k < kSample && input.count > 0; ++k) {
+    const Corners<T> box = input.corners(input.sampled_row(k));
+    if (box.has_area()) boxes.emplace_back(box);
+  }
+  for (int octaves = 1;; ++octaves) {
+    std::unordered_set<uint32_t> shapes;
+    for (const auto& box : boxes) shapes.insert(detail::shape_key(box.size, octaves));
+    if (shapes.size() <= kFewShapes) return octaves;
+  }
+}
 
 // Finds kept boxes: any that overlaps, or the first one kept.
 template <class T, bool first>
@@ -70,6 +109,7 @@ class KeptPyramid {
       : certain_(rule.certain),
         reach_((1.0 - certain_) / (1.0 + certain_)),
         greatest_{rule.greatest_size[0], rule.greatest_size[1]},
+        octaves_(rule.shape_octaves),
         boxes_(rounded_down<T>(rule.threshold), kept, labels) {
     for (size_t k = 0; k < count; ++k) add(kept[k], labels[k], {}, 0);
   }
@@ -81,7 +121,7 @@ class KeptPyramid {
     const uint32_t position = boxes_.add();
     if (!corners.has_area()) return;
     const Box box(corners);
-    const Shape& shape = shapes_[shape_of(box)];
+    Shape& shape = shape_of(box);
     const uint32_t hash = shape.hash + hash_of(label);
     int64_t x = detail::cell_at(box.center[0], shape.inverse_pitch[0]);
     int64_t y = detail::cell_at(box.center[1], shape.inverse_pitch[1]);
@@ -93,7 +133,10 @@ class KeptPyramid {
     }
     for (int level = 1; level <= shape.levels; ++level, x >>= 3, y >>= 3) {
       Block& block = blocks_.at(hash_at(hash, level, x >> 3, y >> 3));
-      if (block.head == 0) block.head = position + 1;
+      if (block.head == 0) {
+        block.head = position + 1;
+        if (shape.cut && level == shape.levels) shape.topmost.emplace_back(x >> 3, y >> 3);
+      }
       block.children |= uint64_t(1) << ((y & 7) * 8 + (x & 7));
     }
   }
@@ -104,7 +147,7 @@ class KeptPyramid {
     const Box box(corners);
     const Query<T> query{corners, corners.area(), label};
     uint32_t found = kNone;
-    const auto own = shape_places_.find(box.shape_key());  // where most boxes find theirs
+    const auto own = shape_places_.find(detail::shape_key(box.size, octaves_));  // where most boxes find theirs
     if (own != shape_places_.end() && search_shape(shapes_[own->second], box, query, found)) return found;
     for (size_t k = 0; k < shapes_.size(); ++k) {
       if (own != shape_places_.end() && k == own->second) continue;
@@ -117,21 +160,16 @@ class KeptPyramid {
   size_t num_shapes() const { return shapes_.size(); }
 
  private:
-  struct Box {
-    double size[2], center[2];
+  using Box = detail::BoxGeometry;
+  static constexpr int kMostLevels = 6;
 
-    explicit Box(const Corners<T>& box)
-        : size{double(box.x2) - double(box.x1), double(box.y2) - double(box.y1)},
-          center{0.5 * box.x1 + 0.5 * box.x2, 0.5 * box.y1 + 0.5 * box.y2} {}
-    uint32_t shape_key() const {
-      return static_cast<uint32_t>(detail::octave_of(size[0])) * 0x10000u +
-             (static_cast<uint32_t>(detail::octave_of(size[1])) & 0xffffu);
-    }
-  };
   struct Shape {
-    double least[2], inverse_pitch[2];  // of the sizes
-    int levels;                         // of blocks
+    double least[2], greatest[2];  // sizes: width and height
+    double inverse_pitch[2];       // 1 / least
+    int levels;                    // of blocks
     uint32_t hash;
+    bool cut;  // whether there are larger boxes than the levels can serve; they go through the topmost blocks
+    std::vector<std::pair<int64_t, int64_t>> topmost;
   };
   struct Cell {
     uint32_t hash, head;  // see KeptChains
@@ -148,32 +186,38 @@ class KeptPyramid {
            0x2c1b3c6du;
   }
 
-  size_t shape_of(const Box& box) {
-    const auto [entry, is_new] = shape_places_.try_emplace(box.shape_key(), static_cast<uint32_t>(shapes_.size()));
-    if (is_new) {
-      Shape shape{};
-      double steps = 0;
-      for (int axis = 0; axis < 2; ++axis) {
-        const int octave = detail::octave_of(box.size[axis]);
-        shape.least[axis] = std::ldexp(1.0, octave);
-        shape.inverse_pitch[axis] = std::ldexp(1.0, -octave);
-        steps = std::max(steps, std::min(greatest_[axis], shape.least[axis] / certain_) * shape.inverse_pitch[axis]);
-      }
-      // So that even the largest box asks two blocks a side.
-      shape.levels = 1;
-      while (std::ldexp(1.0, 3 * shape.levels) < steps + 3.0 && shape.levels < 16) ++shape.levels;
-      shape.hash = box.shape_key() * 0x9e3779b1u;
-      shapes_.push_back(shape);
+  Shape& shape_of(const Box& box) {
+    const uint32_t key = detail::shape_key(box.size, octaves_);
+    const auto [entry, is_new] = shape_places_.try_emplace(key, static_cast<uint32_t>(shapes_.size()));
+    if (is_new) shapes_.push_back(new_shape(key));
+    return shapes_[entry->second];
+  }
+
+  Shape new_shape(uint32_t key) const {
+    Shape shape{};
+    double cells = 0;  // that the largest box reaches over
+    for (int axis = 0; axis < 2; ++axis) {
+      const int octave = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff) * octaves_ - detail::kLeastOctave;
+      shape.least[axis] = std::ldexp(1.0, octave);
+      shape.greatest[axis] = std::ldexp(1.0, std::min(octave + octaves_, 1023));
+      shape.inverse_pitch[axis] = std::ldexp(1.0, -octave);
+      const double largest = std::min(greatest_[axis], shape.greatest[axis] / certain_);
+      cells = std::max(cells, (largest + shape.greatest[axis]) * shape.inverse_pitch[axis] + 1.0);
     }
-    return entry->second;
+    const auto serves = [&](int levels) { return std::ldexp(1.0, 3 * levels) >= cells; };  // two blocks a side
+    for (shape.levels = 1; !serves(shape.levels) && shape.levels < kMostLevels;) ++shape.levels;
+    shape.cut = !serves(shape.levels);
+    shape.hash = key * 0x9e3779b1u;
+    return shape;
   }
 
   // Whether the sizes alone let a box of the shape suppress the box.
   bool comparable(const Shape& shape, const Box& box) const {
     const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
-    return (box.size[0] * certain_ <= 2.0 * shape.least[0]) & (shape.least[0] * certain_ <= box.size[0]) &
-           (box.size[1] * certain_ <= 2.0 * shape.least[1]) & (shape.least[1] * certain_ <= box.size[1]) &
-           (area * certain_ <= 4.0 * least_area) & (least_area * certain_ <= area);
+    const double greatest_area = shape.greatest[0] * shape.greatest[1];
+    return (box.size[0] * certain_ <= shape.greatest[0]) & (shape.least[0] * certain_ <= box.size[0]) &
+           (box.size[1] * certain_ <= shape.greatest[1]) & (shape.least[1] * certain_ <= box.size[1]) &
+           (area * certain_ <= greatest_area) & (least_area * certain_ <= area);
   }
 
   // Whether the search is over.
@@ -182,7 +226,7 @@ class KeptPyramid {
     detail::CellRange ranges[2];
     for (int axis = 0; axis < 2; ++axis) {
       const double reach =
-          (0.5 * box.size[axis] + shape.least[axis]) * reach_ + std::abs(box.center[axis]) * 0x1p-50;
+          (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_ + std::abs(box.center[axis]) * 0x1p-50;
       ranges[axis] = {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
                       detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
     }
@@ -191,6 +235,12 @@ class KeptPyramid {
     while (level < shape.levels && !(few(ranges[0].blocks(level)) && few(ranges[1].blocks(level)))) ++level;
     const Search search{ranges[0], ranges[1], shape.hash + hash_of(query.label), query};
     const detail::CellRange xs = ranges[0].blocks(level), ys = ranges[1].blocks(level);
+    if (shape.cut && !(few(xs) && few(ys))) {
+      return std::any_of(shape.topmost.begin(), shape.topmost.end(), [&](const auto& block) {
+        return xs.has(block.first) && ys.has(block.second) &&
+               search_block(search, level, block.first, block.second, found);
+      });
+    }
     for (int64_t y = ys.first; y <= ys.last; ++y) {
       for (int64_t x = xs.first; x <= xs.last; ++x) {
         if (search_block(search, level, x, y, found)) return true;
@@ -227,6 +277,7 @@ class KeptPyramid {
   }
 
   double certain_, reach_, greatest_[2];
+  int octaves_;
   KeptChains<T, first> boxes_;
   std::vector<Shape> shapes_;
   std::unordered_map<uint32_t, uint32_t> shape_places_;

@@ -91,7 +91,7 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
 // The one rule that decides how kept boxes are found, from what benchmarks/nms.py --iou measured. A list while they are
 // few; then the grid, or where the threshold is low, the pyramid, if the boxes are of so few shapes that it pays.
 inline constexpr size_t kFewForGrid = 64, kFewForPyramid = 512, kBoxesPerShape = 32;
-inline bool grid_serves(const OverlapRule& rule) { return rule.certain > 0.35; }
+inline bool grid_serves(const OverlapRule& rule) { return rule.certain > 0.34; }
 
 template <bool first, class T>
 void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most, Suppressors& suppressors) {
@@ -110,12 +110,14 @@ void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most,
   }
 }
 
+inline size_t boxes_per_strip(const OverlapRule& rule) { return size_t(1) << (grid_serves(rule) ? 15 : 16); }
+
 template <bool first, class T, class Score>
 LargeArray<int64_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule& rule,
                               size_t threads, Suppressors& suppressors) {
   const LabelIds<T> ids(input.labels, input.count);
   if (options.max_output >= input.count) {  // else one thread stops early
-    const auto strips = Strips::dividing(input, ids, threads_for(input.count, threads));
+    const auto strips = Strips::dividing(input, ids, threads_for(input.count, boxes_per_strip(rule), threads));
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {
         return nms_in_strips<Index>(input, ids, options.score_threshold, rule, strips, suppressors);
@@ -138,7 +140,8 @@ template <class T, class Score>
 std::optional<NmsResult> nms(const Input<T, Score>& input, const NmsOptions& options, size_t threads) {
   const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
   if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
-  const auto rule = OverlapRule::of<T>(options.iou_threshold, extents);
+  auto rule = OverlapRule::of<T>(options.iou_threshold, extents);
+  if (!detail::grid_serves(rule) && input.count > detail::kFewForPyramid) rule.shape_octaves = shape_octaves(input);
   Suppressors suppressors(input.count, options.want_suppressor);
   auto keep = options.want_suppressor ? detail::kept_rows<true>(input, options, rule, threads, suppressors)
                                       : detail::kept_rows<false>(input, options, rule, threads, suppressors);

@@ -55,14 +55,11 @@ class StripWork {
         waiting_.add(box, label, cells, k);
       } else {
         suppressors.set(row, removed ? boxes_.rows[found] : row);
-        if (!removed) keep(box, label, row, cells, k);
+        if (removed) continue;
+        boxes_.keep(box, label, row);
+        kept_.add(box, label, cells, k);
       }
     }
-  }
-
-  void keep(const Corners<T>& box, LabelId<T> label, uint32_t row, const Cells& cells, size_t k) {
-    boxes_.keep(box, label, row);
-    kept_.add(box, label, cells, k);
   }
 
   const Index& index() const { return kept_; }
@@ -91,33 +88,35 @@ Claims<Score> claims_of_strip(const Input<T, Score>& input, const LabelIds<T>& i
   return claims;
 }
 
-// Decides, by rank, the boxes that wait, against what is kept in all strips they touch; the kept ones are in front.
+// Decides, by rank, the boxes that wait: against what is kept in the strips they touch and what is kept of themselves,
+// which is moved to the front.
 template <class T, class Score, class Index>
-void decide_the_rest(const Input<T, Score>& input, const Strips& strips, std::vector<std::optional<StripWork<T, Index>>>& works,
+void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
+                     const std::vector<std::optional<StripWork<T, Index>>>& works, const OverlapRule& rule,
                      RankedBoxes<T>& waiting, Suppressors& suppressors) {
+  Index index(rule, waiting.corners.data(), waiting.labels.data(), 0);
   typename Index::Cells cells;
   for (size_t k = Index::Cells::kBoxes; !waiting.done(); ++waiting.next, ++k) {
     if (k == Index::Cells::kBoxes) {
-      works[0]->index().look_at(&waiting.corners[waiting.next], &waiting.labels[waiting.next],
-                                std::min(k, waiting.corners.size() - waiting.next), cells);
+      index.look_at(&waiting.corners[waiting.next], &waiting.labels[waiting.next],
+                    std::min(k, waiting.corners.size() - waiting.next), cells);
       k = 0;
     }
     const Corners<T> box = waiting.corners[waiting.next];
     const LabelId<T> label = waiting.labels[waiting.next];
     const uint32_t row = waiting.rows[waiting.next];
-    const Strips::Span span = strips.span(box, label);
     Claim<Score> best{};
+    const uint32_t found = index.find(box, label, cells, k);
+    if (found != kNone) best.raise_to(input.claim(waiting.rows[found]));
     for (size_t strip = 0; strip < works.size(); ++strip) {
-      if (!strips.touches(strip, span)) continue;
-      const uint32_t found = works[strip]->index().find(box, label, cells, k);
-      if (found != kNone) best.raise_to(input.claim(works[strip]->kept_row(found)));
+      if (!strips.touches(strip, strips.span(box, label))) continue;
+      const uint32_t found_there = works[strip]->index().find(box, label, cells, k);
+      if (found_there != kNone) best.raise_to(input.claim(works[strip]->kept_row(found_there)));
     }
     suppressors.set(row, best.exists() ? best.box() : row);
     if (best.exists()) continue;
     waiting.keep(box, label, row);
-    for (size_t strip = 0; strip < works.size(); ++strip) {
-      if (strips.touches(strip, span)) works[strip]->keep(box, label, row, cells, k);
-    }
+    index.add(box, label, cells, k);
   }
 }
 
@@ -142,7 +141,7 @@ LargeArray<int64_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T
   Claims<Score> claims(undecided.size());
   std::transform(undecided.begin(), undecided.end(), claims.begin(), [&](uint32_t row) { return input.claim(row); });
   RankedBoxes<T> waiting(input, ids, std::move(claims));
-  decide_the_rest(input, strips, works, waiting, suppressors);
+  decide_the_rest(input, strips, works, rule, waiting, suppressors);
 
   Claims<Score> all(kept.size() + waiting.kept);
   std::copy(kept.begin(), kept.end(), all.begin());

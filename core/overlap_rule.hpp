@@ -11,10 +11,11 @@ namespace hashnms {
 
 struct OverlapRule {
   double threshold;  // a box is suppressed where the IoU in T is above it
-  // Its IoU in real numbers is then at least this much; 0 if only some intersection is certain: where areas are so small
-  // that T rounds them coarsely, and at thresholds where it hardly matters.
+  // Its IoU in real numbers is then at least this much; 0 if only some intersection is certain: where areas are so
+  // small that T rounds them coarsely, and at thresholds where it hardly matters.
   double certain;
   double greatest_size[2];  // of the boxes: width and height
+  int shape_octaves = 1;    // of sizes that KeptPyramid treats alike
 
   template <class T>
   static OverlapRule of(double threshold, const Extents& extents) {

@@ -9,10 +9,9 @@
 
 namespace hashnms {
 
-// A thread costs some 20 microseconds to start: each gets boxes worth several times that.
-inline size_t threads_for(size_t boxes, size_t threads) {
-  constexpr size_t kBoxesPerThread = size_t(1) << 16;
-  return std::clamp<size_t>(boxes / kBoxesPerThread, 1, threads);
+// A thread costs some 50 microseconds to start: each gets boxes worth several times that.
+inline size_t threads_for(size_t boxes, size_t boxes_per_thread, size_t threads) {
+  return std::clamp<size_t>(boxes / boxes_per_thread, 1, threads);
 }
 
 // Calls work(part) for part = 0 .. parts - 1, each on its own thread; the first exception is thrown here.

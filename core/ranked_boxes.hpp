@@ -23,6 +23,8 @@ struct Input {
 
   Corners<T> corners(size_t row) const { return corners_of(boxes + 4 * row, format); }
   Claim<Score> claim(size_t row) const { return {scores[row], static_cast<uint32_t>(row)}; }
+  // The k-th row of a sample: scattered, but the same in every run.
+  size_t sampled_row(size_t k) const { return (k * 0x9e3779b97f4a7c15u >> 32) * count >> 32; }
 };
 
 // Those kept are moved to the front as they are found, so that at any time the first `kept` are the kept ones, and
@@ -37,8 +39,7 @@ struct RankedBoxes {
   explicit RankedBoxes(size_t count) : corners(count), labels(count), rows(count) {}
 
   template <class Score>
-  RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, Claims<Score> claims)
-      : RankedBoxes(claims.size()) {
+  RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, Claims<Score> claims) : RankedBoxes(claims.size()) {
     sort_claims(claims);
     for (size_t k = 0; k < claims.size(); ++k) {
       if (k + kAhead < claims.size()) prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});

@@ -12,8 +12,8 @@
 namespace hashnms {
 
 // One store for all threads, of blocks between 64 KiB and 2 MiB: smaller ones malloc keeps itself, larger ones are soon
-// paid for by what is done with them. If another thread is at it, malloc serves: nobody waits, not even a forked process
-// whose parent was at it.
+// paid for by what is done with them. If another thread is at it, malloc serves: nobody waits, not even a forked
+// process whose parent was at it.
 class SpareBlocks {
  public:
   // The size of the block that serves for so many bytes.

@@ -13,8 +13,8 @@
 
 namespace hashnms {
 
-// Strips along one axis. Two boxes overlap only if both lie in one strip, or one of them crosses a border. Labels are an
-// axis like x and y, one that no box crosses a border of.
+// Strips along one axis. Two boxes overlap only if both lie in one strip, or one of them crosses a border. Labels are
+// an axis like x and y, one that no box crosses a border of.
 class Strips {
  public:
   enum class Axis { x, y, label };
@@ -36,7 +36,7 @@ class Strips {
       Strips some(axis);
       std::vector<Span> spans;
       for (size_t k = 0; k < kSample; ++k) {
-        const auto row = static_cast<size_t>((k * 0x9e3779b97f4a7c15u >> 32) * input.count >> 32);  // scattered
+        const size_t row = input.sampled_row(k);
         spans.push_back(some.span(input.corners(row), ids[row]));
       }
       some.place_borders(spans, strips);
@@ -86,8 +86,8 @@ class Strips {
   bool crosses(size_t strip, Span span) const { return span.from < begin(strip) || span.to > end(strip); }
 
  private:
-  static constexpr size_t kSample = 4096;
-  static constexpr double kWorthwhile = 0.8;  // of the time that one strip takes
+  static constexpr size_t kSample = 1024;
+  static constexpr double kWorthwhile = 0.7;  // of the time that one strip takes
 
   Strips() = default;
   explicit Strips(Axis axis) : axis_(axis) {}
