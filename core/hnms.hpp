@@ -12,6 +12,7 @@
 #include "cell_key.hpp"
 #include "cell_map.hpp"
 #include "extents.hpp"
+#include "input.hpp"
 #include "iou_hash.hpp"
 #include "large_array.hpp"
 #include "parallel.hpp"
@@ -84,16 +85,15 @@ std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score>
 }  // namespace detail
 
 // The kept boxes as claims, greatest first. Nothing if a number is not legal or a box has no code; the caller's
-// other checks are trusted. Labels may be null.
+// other checks are trusted.
 template <class T, class Score>
-std::optional<Claims<Score>> hnms(const T* boxes, BoxFormat format, const Score* scores, const int64_t* labels,
-                                  size_t count, const HashFamily& family, size_t threads) {
-  const Extents extents = extents_of(boxes, format, labels, count);
-  if (!extents.legal || !all_finite(scores, count)) return std::nullopt;
-  Claims<Score> kept(count);
-  if (count == 0) return kept;
-  for (size_t k = 0; k < count; ++k) kept[k] = Claim<Score>(scores[k], static_cast<uint32_t>(k));
-  BoxView<T> view{boxes, format, labels, nullptr, count};
+std::optional<Claims<Score>> hnms(const Input<T, Score>& input, const HashFamily& family, size_t threads) {
+  const Extents extents = extents_of(input.boxes, input.format, input.labels, input.count);
+  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+  Claims<Score> kept(input.count);
+  if (input.count == 0) return kept;
+  for (size_t row = 0; row < input.count; ++row) kept[row] = input.claim(row);
+  BoxView<T> view{input.boxes, input.format, input.labels, nullptr, input.count};
   std::vector<uint32_t> rows;
   for (size_t k = 0; k < family.size(); ++k) {
     auto best = family.with_hash(k, [&](const IoUHash& hash) {

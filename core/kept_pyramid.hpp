@@ -19,9 +19,9 @@
 
 #include "box.hpp"
 #include "dispatch.hpp"
+#include "input.hpp"
 #include "kept_chains.hpp"
 #include "overlap_rule.hpp"
-#include "ranked_boxes.hpp"
 #include "slot_table.hpp"
 
 namespace hashnms {

@@ -11,6 +11,7 @@
 #include "box.hpp"
 #include "dispatch.hpp"
 #include "extents.hpp"
+#include "input.hpp"
 #include "kept_grid.hpp"
 #include "kept_list.hpp"
 #include "kept_pyramid.hpp"
@@ -30,12 +31,7 @@ struct NmsOptions {
   double iou_threshold;
   double score_threshold;  // boxes need a score above it; -inf for all
   size_t max_output;
-  bool want_suppressor;
-};
-
-struct NmsResult {
-  LargeArray<int64_t> keep;
-  LargeArray<int64_t> suppressor;  // of each box: the kept box that removed it, itself, or -1; empty unless wanted
+  int64_t* suppressor;  // of each box: where to write the kept box that removed it, itself, or -1; null if not wanted
 };
 
 namespace detail {
@@ -113,8 +109,8 @@ void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most,
 inline size_t boxes_per_strip(const OverlapRule& rule) { return size_t(1) << (grid_serves(rule) ? 15 : 16); }
 
 template <bool first, class T, class Score>
-LargeArray<int64_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule& rule,
-                              size_t threads, Suppressors& suppressors) {
+LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule& rule,
+                               size_t threads, Suppressors& suppressors) {
   const LabelIds<T> ids(input.labels, input.count);
   if (options.max_output >= input.count) {  // else one thread stops early
     const auto strips = Strips::dividing(input, ids, threads_for(input.count, boxes_per_strip(rule), threads));
@@ -128,24 +124,22 @@ LargeArray<int64_t> kept_rows(const Input<T, Score>& input, const NmsOptions& op
   }
   RankedBoxes<T> ranked(input, ids, claims_above(input, options.score_threshold));
   keep_greedily<first>(ranked, rule, options.max_output, suppressors);
-  LargeArray<int64_t> rows(ranked.kept);
-  std::copy_n(ranked.rows.begin(), ranked.kept, rows.begin());
-  return rows;
+  ranked.rows.shrink(ranked.kept);
+  return std::move(ranked.rows);
 }
 
 }  // namespace detail
 
-// Nothing if a number is not legal; the caller's other checks are trusted.
+// The kept rows by rank. Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
-std::optional<NmsResult> nms(const Input<T, Score>& input, const NmsOptions& options, size_t threads) {
+std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& input, const NmsOptions& options, size_t threads) {
   const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
   if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
   auto rule = OverlapRule::of<T>(options.iou_threshold, extents);
   if (!detail::grid_serves(rule) && input.count > detail::kFewForPyramid) rule.shape_octaves = shape_octaves(input);
-  Suppressors suppressors(input.count, options.want_suppressor);
-  auto keep = options.want_suppressor ? detail::kept_rows<true>(input, options, rule, threads, suppressors)
-                                      : detail::kept_rows<false>(input, options, rule, threads, suppressors);
-  return NmsResult{std::move(keep), std::move(suppressors).take()};
+  Suppressors suppressors(options.suppressor, input.count);
+  return suppressors.wanted() ? detail::kept_rows<true>(input, options, rule, threads, suppressors)
+                              : detail::kept_rows<false>(input, options, rule, threads, suppressors);
 }
 
 }  // namespace hashnms

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "input.hpp"
 #include "kept_list.hpp"
 #include "overlap_rule.hpp"
 #include "parallel.hpp"
@@ -122,8 +123,8 @@ void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
 
 // The kept rows by rank.
 template <class Index, class T, class Score>
-LargeArray<int64_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
-                                  const OverlapRule& rule, const Strips& strips, Suppressors& suppressors) {
+LargeArray<uint32_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
+                                   const OverlapRule& rule, const Strips& strips, Suppressors& suppressors) {
   std::vector<std::optional<StripWork<T, Index>>> works(strips.count());
   run_parts(strips.count(), [&](size_t strip) {
     auto claims = claims_of_strip(input, ids, score_threshold, strips, strip);
@@ -147,8 +148,8 @@ LargeArray<int64_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T
   std::copy(kept.begin(), kept.end(), all.begin());
   for (size_t k = 0; k < waiting.kept; ++k) all[kept.size() + k] = input.claim(waiting.rows[k]);
   sort_claims(all);
-  LargeArray<int64_t> rows(all.size());
-  std::transform(all.begin(), all.end(), rows.begin(), [](const auto& claim) { return int64_t{claim.box()}; });
+  LargeArray<uint32_t> rows(all.size());
+  std::transform(all.begin(), all.end(), rows.begin(), [](const auto& claim) { return claim.box(); });
   return rows;
 }
 

@@ -6,26 +6,12 @@
 #include <utility>
 
 #include "box.hpp"
+#include "input.hpp"
 #include "label_ids.hpp"
 #include "large_array.hpp"
 #include "rank.hpp"
 
 namespace hashnms {
-
-// The arrays of a call, as they came; labels may be null.
-template <class T, class Score>
-struct Input {
-  const T* boxes;
-  BoxFormat format;
-  const Score* scores;
-  const int64_t* labels;
-  size_t count;
-
-  Corners<T> corners(size_t row) const { return corners_of(boxes + 4 * row, format); }
-  Claim<Score> claim(size_t row) const { return {scores[row], static_cast<uint32_t>(row)}; }
-  // The k-th row of a sample: scattered, but the same in every run.
-  size_t sampled_row(size_t k) const { return (k * 0x9e3779b97f4a7c15u >> 32) * count >> 32; }
-};
 
 // Those kept are moved to the front as they are found, so that at any time the first `kept` are the kept ones, and
 // those from `next` on are still to be looked at.

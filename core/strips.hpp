@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "box.hpp"
+#include "input.hpp"
 #include "label_ids.hpp"
-#include "ranked_boxes.hpp"
 
 namespace hashnms {
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 import enum
-from typing import Annotated, overload
 
 import numpy
-from numpy.typing import NDArray
+import numpy.typing
 
 
 class BoxFormat(enum.Enum):
@@ -22,7 +21,7 @@ class CellTable:
 
     def __init__(self, alpha: float, origin: float) -> None: ...
 
-    def float32_cells(self) -> tuple[int, NDArray[numpy.float64], NDArray[numpy.float64]]:
+    def float32_cells(self) -> tuple[int, numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]:
         """
         The index of the first cell, and the least width and 1/delta of every cell a float32 box can have.
         """
@@ -32,46 +31,16 @@ class HashFamily:
 
     def __init__(self, alpha: float, origins: Sequence[float]) -> None: ...
 
-@overload
-def hnms(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, family: HashFamily, box_format: BoxFormat, num_threads: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None: ...
+def hnms(boxes: object, scores: object, labels: object, family: HashFamily, box_format: BoxFormat, num_threads: int) -> numpy.typing.NDArray[numpy.int64] | None:
+    """The best box of each cell, for one hash after another."""
 
-@overload
-def hnms(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, family: HashFamily, box_format: BoxFormat, num_threads: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None: ...
-
-@overload
-def hnms(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, family: HashFamily, box_format: BoxFormat, num_threads: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None: ...
-
-@overload
-def hnms(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, family: HashFamily, box_format: BoxFormat, num_threads: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None:
+def nms(boxes: object, scores: object, labels: object, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat, num_threads: int) -> numpy.typing.NDArray[numpy.int64] | tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
     """
-    The best box of each cell, for one hash after another; None if a number is not legal.
+    The boxes that greedy NMS keeps; with want_suppressor, a pair of these and the suppressor of each box.
     """
 
-@overload
-def nms(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None] | None: ...
-
-@overload
-def nms(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None] | None: ...
-
-@overload
-def nms(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None] | None: ...
-
-@overload
-def nms(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None] | None:
-    """
-    The boxes that greedy NMS keeps, and of each box its suppressor if wanted; None if a number is not legal.
-    """
-
-@overload
-def iou_hash(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None))] | None: ...
-
-@overload
-def iou_hash(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None))] | None:
+def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat) -> numpy.typing.NDArray[numpy.int64] | None:
     """The codes i, j, m, n; None if one of them does not fit 64 bits."""
 
-@overload
-def has_code(boxes: Annotated[NDArray[numpy.float32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat, int64: bool) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,))]: ...
-
-@overload
-def has_code(boxes: Annotated[NDArray[numpy.float64], dict(shape=(None, 4), order='C', device='cpu', writable=False)], widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat, int64: bool) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,))]:
+def has_code(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat, int64: bool) -> numpy.typing.NDArray[numpy.bool_]:
     """Of each box, whether it has a code; with int64, one that int64 holds."""

@@ -1,7 +1,7 @@
 """Every argument check and every message: name, need, got. The core trusts what has passed here.
 
-The numbers in the arrays are checked by the core itself, in the pass it makes anyway; when it refuses, `legal_rows`,
-`finite_scores` and `refuse_codes` find out why.
+The core takes plain arrays as they are and checks their numbers in the pass it makes anyway. Only when it refuses are
+the arrays looked at here: `plain_arrays` converts them, `legal_numbers` and `refuse_codes` find out what is wrong.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ def labels_array(labels: Any, num_boxes: int) -> Array | None:
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"labels must fit int64, got {array.max()}")
     return _plain(array, _INT64)
+
+
+def plain_arrays(boxes: Any, scores: Any, labels: Any) -> tuple[Array, Array, Array | None]:
+    """The arrays of a call in a form that the core takes."""
+    box_array = boxes_array(boxes)
+    return box_array, scores_array(scores, len(box_array)), labels_array(labels, len(box_array))
 
 
 def box_format_value(box_format: str) -> BoxFormat:
@@ -128,6 +134,12 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
 def num_hashes_value(num_hashes: Any) -> int:
     """The K of Multi-HNMS. More than a thousand shifts of a cell would only cost time."""
     return count_value("num_hashes", num_hashes, most=1000)
+
+
+def legal_numbers(boxes: Array, scores: Array, box_format: str) -> None:
+    """Say which box or score is not legal."""
+    legal_rows(boxes, box_format)
+    finite_scores(scores)
 
 
 def legal_rows(boxes: Array, box_format: str, name: str = "boxes") -> None:

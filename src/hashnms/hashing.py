@@ -79,7 +79,7 @@ def iou_hash(
     code = _core.iou_hash(array, *parameters)
     if code is None:
         _validate.refuse_codes(array, _core.has_code(array, *parameters, True), alpha)
-    return code.view(np.int64)  # the core's "long long" is NumPy's int64 by another name
+    return code
 
 
 def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:

@@ -52,21 +52,19 @@ def hnms(
     """
     alpha = _validate.alpha_value(alpha)
     num_hashes = _validate.num_hashes_value(num_hashes)
-    box_array = _validate.boxes_array(boxes)
-    score_array = _validate.scores_array(scores, len(box_array))
-    keep = _core.hnms(
-        box_array,
-        score_array,
-        _validate.labels_array(labels, len(box_array)),
+    settings = (
         core_family(alpha, num_hashes),
         _validate.box_format_value(box_format),
         _threads.get_num_threads(),
     )
+    keep = _core.hnms(boxes, scores, labels, *settings)
     if keep is None:
-        _validate.legal_rows(box_array, box_format)
-        _validate.finite_scores(score_array)
-        _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
-    return keep.view(np.int64)
+        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+        keep = _core.hnms(box_array, score_array, label_array, *settings)
+        if keep is None:
+            _validate.legal_numbers(box_array, score_array, box_format)
+            _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
+    return keep
 
 
 @overload
@@ -135,25 +133,22 @@ def nms(
     >>> nms(boxes, [0.8, 0.9, 0.5], 0.5, return_suppressor=True)[1]
     array([1, 1, 2])
     """
-    box_array = _validate.boxes_array(boxes)
-    score_array = _validate.scores_array(scores, len(box_array))
-    result = _core.nms(
-        box_array,
-        score_array,
-        _validate.labels_array(labels, len(box_array)),
+    settings = (
         _validate.share_value("iou_threshold", iou_threshold),
         _validate.score_threshold_value(score_threshold),
         _validate.max_output_value(max_output),
-        return_suppressor,
+        bool(return_suppressor),
         _validate.box_format_value(box_format),
         _threads.get_num_threads(),
     )
+    result = _core.nms(boxes, scores, labels, *settings)
     if result is None:
-        _validate.legal_rows(box_array, box_format)
-        _validate.finite_scores(score_array)
-        raise AssertionError("the core refused legal numbers")
-    keep, suppressor = result
-    return keep.view(np.int64) if suppressor is None else (keep.view(np.int64), suppressor.view(np.int64))
+        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+        result = _core.nms(box_array, score_array, label_array, *settings)
+        if result is None:
+            _validate.legal_numbers(box_array, score_array, box_format)
+            raise AssertionError("the core refused legal numbers")
+    return result
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:

@@ -1,0 +1,27 @@
+// What a call is given.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "box.hpp"
+#include "rank.hpp"
+
+namespace hashnms {
+
+// The arrays of a call, as they came; labels may be null.
+template <class T, class Score>
+struct Input {
+  const T* boxes;
+  BoxFormat format;
+  const Score* scores;
+  const int64_t* labels;
+  size_t count;
+
+  Corners<T> corners(size_t row) const { return corners_of(boxes + 4 * row, format); }
+  Claim<Score> claim(size_t row) const { return {scores[row], static_cast<uint32_t>(row)}; }
+  // The k-th row of a sample: scattered, but the same in every run.
+  size_t sampled_row(size_t k) const { return (k * 0x9e3779b97f4a7c15u >> 32) * count >> 32; }
+};
+
+}  // namespace hashnms
