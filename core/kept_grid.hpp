@@ -166,17 +166,11 @@ class KeptGrid {
  public:
   using Cells = CellHashes;
 
-  KeptGrid(const OverlapRule& rule, const Corners<T>* kept, const LabelId<T>* labels, size_t count)
+  KeptGrid(const OverlapRule<T>& rule, const Corners<T>* kept, const LabelId<T>* labels)
       : geometry_(rule.certain),
-        boxes_(rounded_down<T>(rule.threshold), kept, labels),
+        boxes_(rule.threshold, kept, labels),
         occupied_(slots_.capacity()),
-        asking_(slots_.capacity()) {
-    Cells cells;
-    for (size_t k = 0; k < count; ++k) {
-      if (k % Cells::kBoxes == 0) look_at(kept + k, labels + k, std::min(Cells::kBoxes, count - k), cells);
-      add(kept[k], labels[k], cells, k % Cells::kBoxes);
-    }
-  }
+        asking_(slots_.capacity()) {}
 
   // The cells of up to Cells::kBoxes boxes, and a hint that they will be searched.
   void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, Cells& cells) const {
@@ -187,7 +181,7 @@ class KeptGrid {
 
   // Takes the next kept box; one without area suppresses nothing and is not filed.
   void add(const Corners<T>& box, LabelId<T>, const Cells& cells, size_t k) {
-    const uint32_t position = boxes_.add();
+    const uint32_t position = skip();
     if (!box.has_area()) return;
     const uint32_t hash = Cells::mixed(cells.home[k]);
     Slot& slot = slots_.at(hash);
@@ -199,6 +193,9 @@ class KeptGrid {
       boxes_.chain(slot.head, position);
     }
   }
+
+  // Takes the next kept box without filing it; its position.
+  uint32_t skip() { return boxes_.add(); }
 
   // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `cells`.
   HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const Cells& cells, size_t k) const {

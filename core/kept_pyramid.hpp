@@ -80,19 +80,20 @@ inline uint32_t shape_key(const double* size, int shape_octaves) {
 
 }  // namespace detail
 
-// The number of octaves to a shape that leaves few shapes, in a sample of the boxes: a search goes through all of them.
+// Chooses shapes so wide that they are few, in a sample of the boxes: a search goes through all of them.
 template <class T, class Score>
-int shape_octaves(const Input<T, Score>& input) {
+void choose_shapes(const Input<T, Score>& input, OverlapRule<T>& rule) {
   constexpr size_t kSample = 1024, kFewShapes = 64;
   std::vector<detail::BoxGeometry> boxes;
-  for (size_t k = 0; k < kSample && input.count > 0; ++k) {
+  for (size_t k = 0; k < kSample; ++k) {
     const Corners<T> box = input.corners(input.sampled_row(k));
     if (box.has_area()) boxes.emplace_back(box);
   }
-  for (int octaves = 1;; ++octaves) {
+  for (rule.shape_octaves = 1;; ++rule.shape_octaves) {
     std::unordered_set<uint32_t> shapes;
-    for (const auto& box : boxes) shapes.insert(detail::shape_key(box.size, octaves));
-    if (shapes.size() <= kFewShapes) return octaves;
+    for (const auto& box : boxes) shapes.insert(detail::shape_key(box.size, rule.shape_octaves));
+    rule.num_shapes = shapes.size();
+    if (rule.num_shapes <= kFewShapes) return;
   }
 }
 
@@ -105,20 +106,18 @@ class KeptPyramid {
     static constexpr size_t kBoxes = 1;
   };
 
-  KeptPyramid(const OverlapRule& rule, const Corners<T>* kept, const LabelId<T>* labels, size_t count)
+  KeptPyramid(const OverlapRule<T>& rule, const Corners<T>* kept, const LabelId<T>* labels)
       : certain_(rule.certain),
         reach_((1.0 - certain_) / (1.0 + certain_)),
-        greatest_{rule.greatest_size[0], rule.greatest_size[1]},
+        greatest_{rule.sizes[0].greatest, rule.sizes[1].greatest},
         octaves_(rule.shape_octaves),
-        boxes_(rounded_down<T>(rule.threshold), kept, labels) {
-    for (size_t k = 0; k < count; ++k) add(kept[k], labels[k], {}, 0);
-  }
+        boxes_(rule.threshold, kept, labels) {}
 
   void look_at(const Corners<T>*, const LabelId<T>*, size_t, Cells&) const {}
 
   // Takes the next kept box; one without area suppresses nothing and is not filed.
   void add(const Corners<T>& corners, LabelId<T> label, const Cells&, size_t) {
-    const uint32_t position = boxes_.add();
+    const uint32_t position = skip();
     if (!corners.has_area()) return;
     const Box box(corners);
     Shape& shape = shape_of(box);
@@ -141,6 +140,9 @@ class KeptPyramid {
     }
   }
 
+  // Takes the next kept box without filing it; its position.
+  uint32_t skip() { return boxes_.add(); }
+
   // The position of a kept box of the label with IoU above the threshold, or kNone.
   uint32_t find(const Corners<T>& corners, LabelId<T> label, const Cells&, size_t) const {
     if (!corners.has_area()) return kNone;
@@ -155,9 +157,6 @@ class KeptPyramid {
     }
     return found;
   }
-
-  // How many shapes a search goes through.
-  size_t num_shapes() const { return shapes_.size(); }
 
  private:
   using Box = detail::BoxGeometry;

@@ -14,6 +14,7 @@
 #include "input.hpp"
 #include "kept_grid.hpp"
 #include "kept_list.hpp"
+#include "kept_odd.hpp"
 #include "kept_pyramid.hpp"
 #include "label_ids.hpp"
 #include "large_array.hpp"
@@ -84,35 +85,59 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
   return claims;
 }
 
-// The one rule that decides how kept boxes are found, from what benchmarks/nms.py --iou measured. A list while they are
-// few; then the grid, or where the threshold is low, the pyramid, if the boxes are of so few shapes that it pays.
-inline constexpr size_t kFewForGrid = 64, kFewForPyramid = 512, kBoxesPerShape = 32;
-inline bool grid_serves(const OverlapRule& rule) { return rule.certain > 0.34; }
-
-template <bool first, class T>
-void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule& rule, size_t most, Suppressors& suppressors) {
-  KeptList<T> list(rounded_down<T>(rule.threshold));
-  for (size_t few = grid_serves(rule) ? kFewForGrid : kFewForPyramid;; few *= 2) {
-    keep_with_list(ranked, std::min(most, few), most, list, suppressors);
-    if (ranked.done() || ranked.kept == most) return;
-    if (grid_serves(rule)) {
-      KeptGrid<T, first> grid(rule, ranked.corners.data(), ranked.labels.data(), ranked.kept);
-      return keep_until(ranked, most, most, grid, suppressors);
-    }
-    KeptPyramid<T, first> pyramid(rule, ranked.corners.data(), ranked.labels.data(), ranked.kept);
-    if (pyramid.num_shapes() * kBoxesPerShape <= ranked.kept) {
-      return keep_until(ranked, most, most, pyramid, suppressors);
-    }
-  }
+// The one rule that decides how kept boxes are found, from what benchmarks/nms.py --iou measured: by a list while they
+// are few, then by the grid, or the pyramid where the threshold is low.
+template <class T>
+bool grid_serves(const OverlapRule<T>& rule) {
+  return rule.certain > 0.34;
+}
+template <class T>
+size_t few_kept(const OverlapRule<T>& rule) {
+  return grid_serves(rule) ? 64 : std::max<size_t>(512, 32 * rule.num_shapes);
 }
 
-inline size_t boxes_per_strip(const OverlapRule& rule) { return size_t(1) << (grid_serves(rule) ? 15 : 16); }
+// Files the boxes kept so far and goes on.
+template <class Index, class T>
+void keep_with(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, Suppressors& suppressors) {
+  Index index(rule, ranked.corners.data(), ranked.labels.data());
+  typename Index::Cells cells;
+  constexpr size_t kBoxes = Index::Cells::kBoxes;
+  for (size_t k = 0; k < ranked.kept; ++k) {
+    if (k % kBoxes == 0) {
+      index.look_at(&ranked.corners[k], &ranked.labels[k], std::min(kBoxes, ranked.kept - k), cells);
+    }
+    index.add(ranked.corners[k], ranked.labels[k], cells, k % kBoxes);
+  }
+  keep_until(ranked, most, most, index, suppressors);
+}
+
+template <bool first, class T>
+void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, Suppressors& suppressors) {
+  KeptList<T> list(rule.threshold);
+  keep_with_list(ranked, std::min(most, few_kept(rule)), most, list, suppressors);
+  if (ranked.done() || ranked.kept == most) return;
+  const bool ordinary = rule.certain == 0.0 || rule.all_are_safe();
+  using Grid = KeptGrid<T, first>;
+  using Pyramid = KeptPyramid<T, first>;
+  if (grid_serves(rule)) {
+    if (ordinary) return keep_with<Grid>(ranked, rule, most, suppressors);
+    return keep_with<WithOddBoxes<Grid, T, first>>(ranked, rule, most, suppressors);
+  }
+  if (ordinary) return keep_with<Pyramid>(ranked, rule, most, suppressors);
+  return keep_with<WithOddBoxes<Pyramid, T, first>>(ranked, rule, most, suppressors);
+}
+
+template <class T>
+size_t boxes_per_strip(const OverlapRule<T>& rule) {
+  return size_t(1) << (grid_serves(rule) ? 15 : 16);
+}
 
 template <bool first, class T, class Score>
-LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule& rule,
+LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule<T>& rule,
                                size_t threads, Suppressors& suppressors) {
   const LabelIds<T> ids(input.labels, input.count);
-  if (options.max_output >= input.count) {  // else one thread stops early
+  // A limit lets one thread stop early; boxes of odd sizes are rare.
+  if (options.max_output >= input.count && (rule.certain == 0.0 || rule.all_are_safe())) {
     const auto strips = Strips::dividing(input, ids, threads_for(input.count, boxes_per_strip(rule), threads));
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {
@@ -135,8 +160,8 @@ template <class T, class Score>
 std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& input, const NmsOptions& options, size_t threads) {
   const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
   if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
-  auto rule = OverlapRule::of<T>(options.iou_threshold, extents);
-  if (!detail::grid_serves(rule) && input.count > detail::kFewForPyramid) rule.shape_octaves = shape_octaves(input);
+  auto rule = OverlapRule<T>::of(options.iou_threshold, extents);
+  if (!detail::grid_serves(rule) && input.count > detail::few_kept(rule)) choose_shapes(input, rule);
   Suppressors suppressors(options.suppressor, input.count);
   return suppressors.wanted() ? detail::kept_rows<true>(input, options, rule, threads, suppressors)
                               : detail::kept_rows<false>(input, options, rule, threads, suppressors);

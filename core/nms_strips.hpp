@@ -28,11 +28,11 @@ class StripWork {
  public:
   using Cells = typename Index::Cells;
 
-  StripWork(RankedBoxes<T> boxes, const OverlapRule& rule)
+  StripWork(RankedBoxes<T> boxes, const OverlapRule<T>& rule)
       : boxes_(std::move(boxes)),
         waiting_boxes_(boxes_.corners.size()),
-        kept_(rule, boxes_.corners.data(), boxes_.labels.data(), 0),
-        waiting_(rule, waiting_boxes_.corners.data(), waiting_boxes_.labels.data(), 0) {}
+        kept_(rule, boxes_.corners.data(), boxes_.labels.data()),
+        waiting_(rule, waiting_boxes_.corners.data(), waiting_boxes_.labels.data()) {}
 
   // Decides what can be decided within the strip.
   void decide(const Strips& strips, size_t strip, Suppressors& suppressors) {
@@ -93,9 +93,9 @@ Claims<Score> claims_of_strip(const Input<T, Score>& input, const LabelIds<T>& i
 // which is moved to the front.
 template <class T, class Score, class Index>
 void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
-                     const std::vector<std::optional<StripWork<T, Index>>>& works, const OverlapRule& rule,
+                     const std::vector<std::optional<StripWork<T, Index>>>& works, const OverlapRule<T>& rule,
                      RankedBoxes<T>& waiting, Suppressors& suppressors) {
-  Index index(rule, waiting.corners.data(), waiting.labels.data(), 0);
+  Index index(rule, waiting.corners.data(), waiting.labels.data());
   typename Index::Cells cells;
   for (size_t k = Index::Cells::kBoxes; !waiting.done(); ++waiting.next, ++k) {
     if (k == Index::Cells::kBoxes) {
@@ -124,7 +124,7 @@ void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
 // The kept rows by rank.
 template <class Index, class T, class Score>
 LargeArray<uint32_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
-                                   const OverlapRule& rule, const Strips& strips, Suppressors& suppressors) {
+                                   const OverlapRule<T>& rule, const Strips& strips, Suppressors& suppressors) {
   std::vector<std::optional<StripWork<T, Index>>> works(strips.count());
   run_parts(strips.count(), [&](size_t strip) {
     auto claims = claims_of_strip(input, ids, score_threshold, strips, strip);
