@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "box.hpp"
 #include "dispatch.hpp"
 #include "kept_list.hpp"
 #include "label_ids.hpp"
+#include "large_array.hpp"
+#include "ranked_boxes.hpp"
 
 namespace hashnms {
 
@@ -23,17 +24,17 @@ struct Query {
 };
 
 // A box is known by its position in the order of keeping; a cell by its head: 1 + the position of the box kept first
-// in it, 0 if there is none. The boxes themselves stay where they are, at `kept` and `labels`.
+// in it, 0 if there is none. The boxes themselves stay where they are, in front of the ranked ones.
 template <class T, bool first>
 class KeptChains {
  public:
-  KeptChains(T threshold, const Corners<T>* kept, const LabelId<T>* labels)
-      : threshold_(threshold), kept_(kept), labels_(labels) {}
+  KeptChains(T threshold, const RankedBoxes<T>& boxes)
+      : threshold_(threshold), kept_(boxes.corners.data()), labels_(boxes.labels.data()), next_(boxes.corners.size()) {}
 
   // The next box, in no cell yet; its position.
   uint32_t add() {
-    next_.push_back(kNone);
-    return static_cast<uint32_t>(next_.size() - 1);
+    next_[count_] = kNone;
+    return static_cast<uint32_t>(count_++);
   }
 
   // Puts a box behind the head of a cell, which has the highest score in it and suppresses most.
@@ -57,7 +58,8 @@ class KeptChains {
   T threshold_;
   const Corners<T>* kept_;
   const LabelId<T>* labels_;
-  std::vector<uint32_t> next_;
+  LargeArray<uint32_t> next_;
+  size_t count_ = 0;
 };
 
 }  // namespace hashnms

@@ -19,6 +19,7 @@
 #include "kept_chains.hpp"
 #include "large_array.hpp"
 #include "overlap_rule.hpp"
+#include "ranked_boxes.hpp"
 #include "slot_table.hpp"
 
 namespace hashnms {
@@ -159,17 +160,16 @@ HASHNMS_VECTOR_CLONES static void hash_in_vectors(const GridGeometry& geometry, 
 
 }  // namespace detail
 
-// Finds kept boxes by cell: any that overlaps, or the first one kept. The boxes themselves stay where they are, at
-// `kept` and `labels`, in the order of keeping.
+// Finds kept boxes by cell: any that overlaps, or the first one kept.
 template <class T, bool first>
 class KeptGrid {
  public:
   using Cells = CellHashes;
 
-  KeptGrid(const OverlapRule<T>& rule, const Corners<T>* kept, const LabelId<T>* labels)
+  KeptGrid(const OverlapRule<T>& rule, const RankedBoxes<T>& boxes)
       : geometry_(rule.certain),
-        boxes_(rule.threshold, kept, labels),
-        occupied_(slots_.capacity()),
+        boxes_(rule.threshold, boxes),
+        occupied_(slots_.capacity() / 2),
         asking_(slots_.capacity()) {}
 
   // The cells of up to Cells::kBoxes boxes, and a hint that they will be searched.
@@ -188,7 +188,7 @@ class KeptGrid {
     if (slot.head == 0) {
       note(hash);
       slot.head = position + 1;
-      if (occupied_.words() != slots_.capacity()) note_again();
+      if (asking_.words() != slots_.capacity()) note_again();
     } else {
       boxes_.chain(slot.head, position);
     }
@@ -244,7 +244,7 @@ class KeptGrid {
   }
 
   void note_again() {
-    occupied_ = HashSet(slots_.capacity());
+    occupied_ = HashSet(slots_.capacity() / 2);
     asking_ = HashSet(slots_.capacity());
     slots_.for_each([&](const Slot& slot) { note(slot.hash); });
   }

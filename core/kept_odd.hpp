@@ -10,6 +10,7 @@
 #include "kept_pyramid.hpp"
 #include "label_ids.hpp"
 #include "overlap_rule.hpp"
+#include "ranked_boxes.hpp"
 
 namespace hashnms {
 
@@ -20,8 +21,8 @@ class WithOddBoxes {
  public:
   using Cells = typename Index::Cells;
 
-  WithOddBoxes(const OverlapRule<T>& rule, const Corners<T>* kept, const LabelId<T>* labels)
-      : ordinary_(rule, kept, labels), odd_(rule.without_certainty(), kept, labels) {}
+  WithOddBoxes(const OverlapRule<T>& rule, const RankedBoxes<T>& boxes)
+      : ordinary_(rule, boxes), odd_(rule.without_certainty(), boxes) {}
 
   void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, Cells& cells) const {
     ordinary_.look_at(boxes, labels, count, cells);

@@ -22,6 +22,7 @@
 #include "input.hpp"
 #include "kept_chains.hpp"
 #include "overlap_rule.hpp"
+#include "ranked_boxes.hpp"
 #include "slot_table.hpp"
 
 namespace hashnms {
@@ -106,12 +107,12 @@ class KeptPyramid {
     static constexpr size_t kBoxes = 1;
   };
 
-  KeptPyramid(const OverlapRule<T>& rule, const Corners<T>* kept, const LabelId<T>* labels)
+  KeptPyramid(const OverlapRule<T>& rule, const RankedBoxes<T>& boxes)
       : certain_(rule.certain),
         reach_((1.0 - certain_) / (1.0 + certain_)),
         greatest_{rule.sizes[0].greatest, rule.sizes[1].greatest},
         octaves_(rule.shape_octaves),
-        boxes_(rule.threshold, kept, labels) {}
+        boxes_(rule.threshold, boxes) {}
 
   void look_at(const Corners<T>*, const LabelId<T>*, size_t, Cells&) const {}
 
@@ -160,7 +161,7 @@ class KeptPyramid {
 
  private:
   using Box = detail::BoxGeometry;
-  static constexpr int kMostLevels = 6;
+  static constexpr int kMostLevels = 8;
 
   struct Shape {
     double least[2], greatest[2];  // sizes: width and height

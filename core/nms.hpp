@@ -99,7 +99,7 @@ size_t few_kept(const OverlapRule<T>& rule) {
 // Files the boxes kept so far and goes on.
 template <class Index, class T>
 void keep_with(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, Suppressors& suppressors) {
-  Index index(rule, ranked.corners.data(), ranked.labels.data());
+  Index index(rule, ranked);
   typename Index::Cells cells;
   constexpr size_t kBoxes = Index::Cells::kBoxes;
   for (size_t k = 0; k < ranked.kept; ++k) {

@@ -31,8 +31,8 @@ class StripWork {
   StripWork(RankedBoxes<T> boxes, const OverlapRule<T>& rule)
       : boxes_(std::move(boxes)),
         waiting_boxes_(boxes_.corners.size()),
-        kept_(rule, boxes_.corners.data(), boxes_.labels.data()),
-        waiting_(rule, waiting_boxes_.corners.data(), waiting_boxes_.labels.data()) {}
+        kept_(rule, boxes_),
+        waiting_(rule, waiting_boxes_) {}
 
   // Decides what can be decided within the strip.
   void decide(const Strips& strips, size_t strip, Suppressors& suppressors) {
@@ -65,7 +65,7 @@ class StripWork {
 
   const Index& index() const { return kept_; }
   const std::vector<uint32_t>& undecided() const { return undecided_; }
-  size_t num_kept() const { return boxes_.kept; }
+  RankedBoxes<T> take_boxes() && { return std::move(boxes_); }
   uint32_t kept_row(size_t position) const { return boxes_.rows[position]; }
 
  private:
@@ -95,7 +95,7 @@ template <class T, class Score, class Index>
 void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
                      const std::vector<std::optional<StripWork<T, Index>>>& works, const OverlapRule<T>& rule,
                      RankedBoxes<T>& waiting, Suppressors& suppressors) {
-  Index index(rule, waiting.corners.data(), waiting.labels.data());
+  Index index(rule, waiting);
   typename Index::Cells cells;
   for (size_t k = Index::Cells::kBoxes; !waiting.done(); ++waiting.next, ++k) {
     if (k == Index::Cells::kBoxes) {
@@ -121,6 +121,18 @@ void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
   }
 }
 
+template <class T, class Score, class Index>
+RankedBoxes<T> undecided_boxes(const Input<T, Score>& input, const LabelIds<T>& ids,
+                               const std::vector<std::optional<StripWork<T, Index>>>& works) {
+  std::vector<uint32_t> rows;
+  for (const auto& work : works) rows.insert(rows.end(), work->undecided().begin(), work->undecided().end());
+  std::sort(rows.begin(), rows.end());  // a box may be undecided in several strips
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  Claims<Score> claims(rows.size());
+  std::transform(rows.begin(), rows.end(), claims.begin(), [&](uint32_t row) { return input.claim(row); });
+  return RankedBoxes<T>(input, ids, std::move(claims));
+}
+
 // The kept rows by rank.
 template <class Index, class T, class Score>
 LargeArray<uint32_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
@@ -131,25 +143,26 @@ LargeArray<uint32_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<
     works[strip].emplace(RankedBoxes<T>(input, ids, std::move(claims)), rule);
     works[strip]->decide(strips, strip, suppressors);
   });
-  std::vector<uint32_t> undecided;
-  std::vector<Claim<Score>> kept;
-  for (const auto& work : works) {
-    undecided.insert(undecided.end(), work->undecided().begin(), work->undecided().end());
-    for (size_t k = 0; k < work->num_kept(); ++k) kept.push_back(input.claim(work->kept_row(k)));
-  }
-  std::sort(undecided.begin(), undecided.end());
-  undecided.erase(std::unique(undecided.begin(), undecided.end()), undecided.end());
-  Claims<Score> claims(undecided.size());
-  std::transform(undecided.begin(), undecided.end(), claims.begin(), [&](uint32_t row) { return input.claim(row); });
-  RankedBoxes<T> waiting(input, ids, std::move(claims));
+  RankedBoxes<T> waiting = undecided_boxes(input, ids, works);
   decide_the_rest(input, strips, works, rule, waiting, suppressors);
 
-  Claims<Score> all(kept.size() + waiting.kept);
-  std::copy(kept.begin(), kept.end(), all.begin());
-  for (size_t k = 0; k < waiting.kept; ++k) all[kept.size() + k] = input.claim(waiting.rows[k]);
-  sort_claims(all);
-  LargeArray<uint32_t> rows(all.size());
-  std::transform(all.begin(), all.end(), rows.begin(), [](const auto& claim) { return claim.box(); });
+  std::vector<RankedBoxes<T>> all;
+  all.push_back(std::move(waiting));
+  size_t kept = all[0].kept;
+  for (auto& work : works) {
+    all.push_back(std::move(*work).take_boxes());
+    kept += all.back().kept;
+    work.reset();  // the memory is needed
+  }
+  Claims<Score> claims(kept);
+  size_t filled = 0;
+  for (const RankedBoxes<T>& boxes : all) {
+    for (size_t k = 0; k < boxes.kept; ++k) claims[filled++] = input.claim(boxes.rows[k]);
+  }
+  all.clear();
+  sort_claims(claims);
+  LargeArray<uint32_t> rows(kept);
+  std::transform(claims.begin(), claims.end(), rows.begin(), [](const auto& claim) { return claim.box(); });
   return rows;
 }
 
