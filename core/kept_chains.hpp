@@ -29,7 +29,10 @@ template <class T, bool first>
 class KeptChains {
  public:
   KeptChains(T threshold, const RankedBoxes<T>& boxes)
-      : threshold_(threshold), kept_(boxes.corners.data()), labels_(boxes.labels.data()), next_(boxes.corners.size()) {}
+      : threshold_(threshold),
+        kept_(boxes.corners.data()),
+        labels_(boxes.labelled() ? boxes.labels.data() : nullptr),
+        next_(boxes.corners.size()) {}
 
   // The next box, in no cell yet; its position.
   uint32_t add() {
@@ -46,7 +49,8 @@ class KeptChains {
   HASHNMS_INLINE bool search(uint32_t head, const Query<T>& query, uint32_t& found) const {
     for (uint32_t position = head - 1; position != kNone; position = next_[position]) {
       const Corners<T>& other = kept_[position];
-      if (iou(query.box, query.area, other, other.area()) > threshold_ && labels_[position] == query.label) {
+      if (iou(query.box, query.area, other, other.area()) > threshold_ &&
+          (!labels_ || labels_[position] == query.label)) {
         found = std::min(found, position);
         if (!first) return true;
       }
@@ -57,7 +61,7 @@ class KeptChains {
  private:
   T threshold_;
   const Corners<T>* kept_;
-  const LabelId<T>* labels_;
+  const LabelId<T>* labels_;  // null if all boxes have one
   LargeArray<uint32_t> next_;
   size_t count_ = 0;
 };

@@ -128,7 +128,7 @@ HASHNMS_INLINE void hash_axis(const GridGeometry& grid_geometry, const double* s
   }
 }
 
-// Of up to kBoxes boxes; the rest is left over.
+// Of up to kBoxes boxes; the rest is left over. Labels may be null.
 template <class T>
 HASHNMS_INLINE void hash_boxes(const GridGeometry& geometry, const Corners<T>* boxes, const LabelId<T>* labels,
                                size_t count, CellHashes& hashes) {
@@ -138,7 +138,7 @@ HASHNMS_INLINE void hash_boxes(const GridGeometry& geometry, const Corners<T>* b
     const Corners<T>& box = boxes[k < count ? k : count - 1];
     width[k] = double(box.x2) - double(box.x1), x[k] = 0.5 * box.x1 + 0.5 * box.x2;
     height[k] = double(box.y2) - double(box.y1), y[k] = 0.5 * box.y1 + 0.5 * box.y2;
-    hashes.home[k] = static_cast<uint32_t>(labels[k < count ? k : count - 1]) * 0x165667b1u;
+    hashes.home[k] = labels ? static_cast<uint32_t>(labels[k < count ? k : count - 1]) * 0x165667b1u : 0;
   }
   uint32_t label[kBoxes];
   std::copy_n(hashes.home, kBoxes, label);
@@ -172,9 +172,11 @@ class KeptGrid {
         occupied_(slots_.capacity() / 2),
         asking_(slots_.capacity()) {}
 
-  // The cells of up to Cells::kBoxes boxes, and a hint that they will be searched.
-  void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, Cells& cells) const {
-    detail::hash_in_vectors(geometry_, boxes, labels, count, cells);
+  // The cells of up to Cells::kBoxes boxes from `begin` on, and a hint that they will be searched.
+  void look_at(const RankedBoxes<T>& boxes, size_t begin, Cells& cells) const {
+    const size_t count = std::min(Cells::kBoxes, boxes.size() - begin);
+    detail::hash_in_vectors(geometry_, &boxes.corners[begin], boxes.labelled() ? &boxes.labels[begin] : nullptr, count,
+                            cells);
     for (size_t k = 0; k < count; ++k) prefetch(&slots_.likely(Cells::mixed(cells.home[k])));
     for (size_t k = 0; k < count; ++k) boxes_.fetch(slots_.likely(Cells::mixed(cells.home[k])).head);
   }

@@ -8,6 +8,7 @@
 #include "box.hpp"
 #include "dispatch.hpp"
 #include "label_ids.hpp"
+#include "ranked_boxes.hpp"
 
 namespace hashnms {
 
@@ -22,7 +23,7 @@ class KeptList {
   struct Cells {
     static constexpr size_t kBoxes = 1;
   };
-  void look_at(const Corners<T>*, const LabelId<T>*, size_t, Cells&) const {}
+  void look_at(const RankedBoxes<T>&, size_t, Cells&) const {}
 
   void add(const Corners<T>& box, LabelId<T> label, const Cells&, size_t) {
     if (size_ == x1_.size()) {

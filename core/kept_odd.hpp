@@ -24,8 +24,8 @@ class WithOddBoxes {
   WithOddBoxes(const OverlapRule<T>& rule, const RankedBoxes<T>& boxes)
       : ordinary_(rule, boxes), odd_(rule.without_certainty(), boxes) {}
 
-  void look_at(const Corners<T>* boxes, const LabelId<T>* labels, size_t count, Cells& cells) const {
-    ordinary_.look_at(boxes, labels, count, cells);
+  void look_at(const RankedBoxes<T>& boxes, size_t begin, Cells& cells) const {
+    ordinary_.look_at(boxes, begin, cells);
   }
 
   void add(const Corners<T>& box, LabelId<T> label, const Cells& cells, size_t k) {

@@ -114,7 +114,7 @@ class KeptPyramid {
         octaves_(rule.shape_octaves),
         boxes_(rule.threshold, boxes) {}
 
-  void look_at(const Corners<T>*, const LabelId<T>*, size_t, Cells&) const {}
+  void look_at(const RankedBoxes<T>&, size_t, Cells&) const {}
 
   // Takes the next kept box; one without area suppresses nothing and is not filed.
   void add(const Corners<T>& corners, LabelId<T> label, const Cells&, size_t) {

@@ -46,12 +46,11 @@ HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most,
   for (size_t k = Index::Cells::kBoxes; !ranked.done(); ++ranked.next, ++k) {
     if (ranked.kept == stop && !(stop == most && suppressors.wanted())) return;
     if (k == Index::Cells::kBoxes) {
-      index.look_at(&ranked.corners[ranked.next], &ranked.labels[ranked.next],
-                    std::min(k, ranked.corners.size() - ranked.next), cells);
+      index.look_at(ranked, ranked.next, cells);
       k = 0;
     }
     const Corners<T> box = ranked.corners[ranked.next];
-    const LabelId<T> label = ranked.labels[ranked.next];
+    const LabelId<T> label = ranked.label(ranked.next);
     const uint32_t row = ranked.rows[ranked.next];
     const uint32_t found = index.find(box, label, cells, k);
     if (found != kNone) {
@@ -103,10 +102,8 @@ void keep_with(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, 
   typename Index::Cells cells;
   constexpr size_t kBoxes = Index::Cells::kBoxes;
   for (size_t k = 0; k < ranked.kept; ++k) {
-    if (k % kBoxes == 0) {
-      index.look_at(&ranked.corners[k], &ranked.labels[k], std::min(kBoxes, ranked.kept - k), cells);
-    }
-    index.add(ranked.corners[k], ranked.labels[k], cells, k % kBoxes);
+    if (k % kBoxes == 0) index.look_at(ranked, k, cells);
+    index.add(ranked.corners[k], ranked.label(k), cells, k % kBoxes);
   }
   keep_until(ranked, most, most, index, suppressors);
 }

@@ -30,7 +30,7 @@ class StripWork {
 
   StripWork(RankedBoxes<T> boxes, const OverlapRule<T>& rule)
       : boxes_(std::move(boxes)),
-        waiting_boxes_(boxes_.corners.size()),
+        waiting_boxes_(boxes_.size(), boxes_.labelled()),
         kept_(rule, boxes_),
         waiting_(rule, waiting_boxes_) {}
 
@@ -39,12 +39,11 @@ class StripWork {
     Cells cells;
     for (size_t k = Cells::kBoxes; !boxes_.done(); ++boxes_.next, ++k) {
       if (k == Cells::kBoxes) {
-        kept_.look_at(&boxes_.corners[boxes_.next], &boxes_.labels[boxes_.next],
-                      std::min(k, boxes_.corners.size() - boxes_.next), cells);
+        kept_.look_at(boxes_, boxes_.next, cells);
         k = 0;
       }
       const Corners<T> box = boxes_.corners[boxes_.next];
-      const LabelId<T> label = boxes_.labels[boxes_.next];
+      const LabelId<T> label = boxes_.label(boxes_.next);
       const uint32_t row = boxes_.rows[boxes_.next];
       const uint32_t found = kept_.find(box, label, cells, k);
       const bool removed = found != kNone;
@@ -99,12 +98,11 @@ void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
   typename Index::Cells cells;
   for (size_t k = Index::Cells::kBoxes; !waiting.done(); ++waiting.next, ++k) {
     if (k == Index::Cells::kBoxes) {
-      index.look_at(&waiting.corners[waiting.next], &waiting.labels[waiting.next],
-                    std::min(k, waiting.corners.size() - waiting.next), cells);
+      index.look_at(waiting, waiting.next, cells);
       k = 0;
     }
     const Corners<T> box = waiting.corners[waiting.next];
-    const LabelId<T> label = waiting.labels[waiting.next];
+    const LabelId<T> label = waiting.label(waiting.next);
     const uint32_t row = waiting.rows[waiting.next];
     Claim<Score> best{};
     const uint32_t found = index.find(box, label, cells, k);

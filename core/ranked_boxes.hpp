@@ -18,20 +18,21 @@ namespace hashnms {
 template <class T>
 struct RankedBoxes {
   LargeArray<Corners<T>> corners;
-  LargeArray<LabelId<T>> labels;
-  LargeArray<uint32_t> rows;  // in the input
+  LargeArray<LabelId<T>> labels;  // empty if all boxes have one
+  LargeArray<uint32_t> rows;      // in the input
   size_t next = 0, kept = 0;
 
-  explicit RankedBoxes(size_t count) : corners(count), labels(count), rows(count) {}
+  RankedBoxes(size_t count, bool labelled) : corners(count), labels(labelled ? count : 0), rows(count) {}
 
   template <class Score>
-  RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, Claims<Score> claims) : RankedBoxes(claims.size()) {
+  RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, Claims<Score> claims)
+      : RankedBoxes(claims.size(), input.labels != nullptr) {
     sort_claims(claims);
     for (size_t k = 0; k < claims.size(); ++k) {
       if (k + kAhead < claims.size()) prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});
       const uint32_t row = claims[k].box();
       corners[k] = input.corners(row);
-      labels[k] = ids[row];
+      if (labelled()) labels[k] = ids[row];
       rows[k] = row;
     }
   }
@@ -41,9 +42,12 @@ struct RankedBoxes {
   // Moves a box to the front.
   void keep(const Corners<T>& box, LabelId<T> label, uint32_t row) {
     corners[kept] = box;
-    labels[kept] = label;
+    if (labelled()) labels[kept] = label;
     rows[kept++] = row;
   }
+  size_t size() const { return corners.size(); }
+  bool labelled() const { return labels.size() > 0; }
+  LabelId<T> label(size_t k) const { return labelled() ? labels[k] : 0; }
   bool done() const { return next == corners.size(); }
 };
 
