@@ -72,6 +72,7 @@ HASHNMS_VECTOR_CLONES static void keep_with_list(RankedBoxes<double>& ranked, si
   keep_until(ranked, stop, most, list, suppressors);
 }
 
+// The claims of the boxes that take part, greatest first.
 template <class T, class Score>
 Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold) {
   Claims<Score> claims(input.count);
@@ -81,6 +82,7 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
     taking_part += static_cast<double>(input.scores[row]) > score_threshold;
   }
   claims.shrink(taking_part);
+  sort_claims(claims);
   return claims;
 }
 

@@ -73,7 +73,7 @@ class StripWork {
   std::vector<uint32_t> undecided_;  // rows
 };
 
-// The claims of the boxes that belong to a strip.
+// The claims of the boxes that belong to a strip, greatest first.
 template <class T, class Score>
 Claims<Score> claims_of_strip(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
                               const Strips& strips, size_t strip) {
@@ -85,6 +85,7 @@ Claims<Score> claims_of_strip(const Input<T, Score>& input, const LabelIds<T>& i
     taking_part += touches(span) & (static_cast<double>(input.scores[row]) > score_threshold);
   });
   claims.shrink(taking_part);
+  sort_claims(claims);
   return claims;
 }
 
@@ -128,7 +129,8 @@ RankedBoxes<T> undecided_boxes(const Input<T, Score>& input, const LabelIds<T>& 
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   Claims<Score> claims(rows.size());
   std::transform(rows.begin(), rows.end(), claims.begin(), [&](uint32_t row) { return input.claim(row); });
-  return RankedBoxes<T>(input, ids, std::move(claims));
+  sort_claims(claims);
+  return RankedBoxes<T>(input, ids, claims);
 }
 
 // The kept rows by rank.
@@ -137,8 +139,7 @@ LargeArray<uint32_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<
                                    const OverlapRule<T>& rule, const Strips& strips, Suppressors& suppressors) {
   std::vector<std::optional<StripWork<T, Index>>> works(strips.count());
   run_parts(strips.count(), [&](size_t strip) {
-    auto claims = claims_of_strip(input, ids, score_threshold, strips, strip);
-    works[strip].emplace(RankedBoxes<T>(input, ids, std::move(claims)), rule);
+    works[strip].emplace(RankedBoxes<T>(input, ids, claims_of_strip(input, ids, score_threshold, strips, strip)), rule);
     works[strip]->decide(strips, strip, suppressors);
   });
   RankedBoxes<T> waiting = undecided_boxes(input, ids, works);

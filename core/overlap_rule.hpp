@@ -1,6 +1,7 @@
 // When one box suppresses another, and what that says about their sizes and places.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 
@@ -20,7 +21,8 @@ struct OverlapRule {
   size_t num_shapes = 1;  // and how many shapes that gives
 
   static OverlapRule of(double threshold, const Extents& extents) {
-    const double certain = threshold * (1.0 - 64.0 * std::numeric_limits<T>::epsilon());
+    // Up to rounding; and no closer to 1 than tells the sizes of neighbouring classes well apart.
+    const double certain = std::min(threshold, 1.0 - 0x1p-20) * (1.0 - 64.0 * std::numeric_limits<T>::epsilon());
     return {
         rounded_down<T>(threshold), threshold >= 1.0 / kUseful ? certain : 0.0, {extents.sizes[0], extents.sizes[1]}};
   }

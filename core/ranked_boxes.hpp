@@ -24,10 +24,10 @@ struct RankedBoxes {
 
   RankedBoxes(size_t count, bool labelled) : corners(count), labels(labelled ? count : 0), rows(count) {}
 
+  // Boxes whose claims are sorted.
   template <class Score>
-  RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, Claims<Score> claims)
+  RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, const Claims<Score>& claims)
       : RankedBoxes(claims.size(), input.labels != nullptr) {
-    sort_claims(claims);
     for (size_t k = 0; k < claims.size(); ++k) {
       if (k + kAhead < claims.size()) prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});
       const uint32_t row = claims[k].box();

@@ -1,0 +1,184 @@
+"""Exact NMS of many boxes: the same on any number of threads, in little memory, fast in its worst cases."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from test_nms import lattice, sizes_from_1e_3_to_1e6
+
+import hashnms
+from hashnms import nms, reference
+from hashnms.synthetic import PRESETS, make_scene
+
+THREADS = [1, 2, 8]
+#: Enough for eight threads, at thresholds where the grid serves.
+MANY = 8 * 2**15
+
+
+@pytest.fixture
+def restored_threads():
+    before = hashnms.get_num_threads()
+    yield
+    hashnms.set_num_threads(before)
+
+
+def on_each_thread_count(*arguments, **options):
+    results = []
+    for num_threads in THREADS:
+        hashnms.set_num_threads(num_threads)
+        results.append(nms(*arguments, **options, return_suppressor=True))
+        assert np.array_equal(nms(*arguments, **options), results[-1][0])
+    return results
+
+
+def assert_thread_counts_agree(*arguments, **options):
+    (keep, suppressor), *others = on_each_thread_count(*arguments, **options)
+    for other_keep, other_suppressor in others:
+        assert np.array_equal(keep, other_keep)
+        assert np.array_equal(suppressor, other_suppressor)
+
+
+@pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("iou_threshold", [0.5, 0.7, 0.95])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_thread_counts_agree_on_scenes(preset, iou_threshold):
+    scene = make_scene(preset, MANY)
+    assert_thread_counts_agree(scene.boxes, scene.scores, iou_threshold)
+
+
+@pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("iou_threshold", [0.0, 0.05, 0.3])
+def test_thread_counts_agree_at_low_thresholds(iou_threshold):
+    scene = make_scene("aerial", 2 * MANY)
+    assert_thread_counts_agree(scene.boxes, scene.scores, iou_threshold)
+
+
+@pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("num_labels", [2, 500])
+def test_thread_counts_agree_with_labels(num_labels):
+    """Small images, one on top of the other: only labels can divide the boxes among threads."""
+    rng = np.random.default_rng(30)
+    corner = rng.uniform(0, 300, (MANY, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(20, 100, (MANY, 2))], axis=1)
+    scores, labels = rng.integers(0, 100, MANY) / 100, rng.integers(num_labels, size=MANY) * 10**12
+    assert_thread_counts_agree(boxes, scores, 0.6, labels=labels, score_threshold=0.1)
+
+
+@pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("axis", [0, 1])
+def test_boxes_on_the_borders_between_threads_equal_the_reference(axis):
+    """Rows of equal boxes with equal scores: which one is kept depends on the whole row, across every border."""
+    length = MANY // 4
+    begin = np.repeat(np.arange(length) * 3.0, 4)
+    boxes = np.empty((4 * length, 4))
+    boxes[:, axis], boxes[:, axis + 2] = begin, begin + 9
+    boxes[:, 1 - axis], boxes[:, 3 - axis] = (
+        np.tile([0.0, 9.0, 0.5, 9.5], length),
+        np.tile([9.0, 18.0, 9.5, 18.5], length),
+    )
+    scores = np.random.default_rng(31).permutation(4 * length).astype(np.float64)
+    assert_thread_counts_agree(boxes, scores, 0.4)
+    assert_thread_counts_agree(boxes, np.zeros(4 * length), 0.4)
+    part = slice(0, 4000)
+    assert np.array_equal(nms(boxes[part], scores[part], 0.4), reference.nms(boxes[part], scores[part], 0.4)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("iou_threshold", [0.0, 0.01, 0.05, 0.2, 0.33])
+def test_many_sizes_at_low_thresholds_equal_the_reference(iou_threshold, dtype):
+    boxes, scores = sizes_from_1e_3_to_1e6(6000).astype(dtype), np.random.default_rng(32).random(6000)
+    keep, suppressor = nms(boxes, scores, iou_threshold, return_suppressor=True)
+    expected_keep, expected_suppressor = reference.nms(boxes, scores, iou_threshold)
+    assert np.array_equal(keep, expected_keep)
+    assert np.array_equal(suppressor, expected_suppressor)
+    assert np.array_equal(nms(boxes, scores, iou_threshold), expected_keep)
+
+
+@pytest.mark.parametrize("iou_threshold", [0.05, 0.5, 0.9])
+def test_a_few_boxes_of_odd_sizes_among_others_equal_the_reference(iou_threshold):
+    """Areas near the least float are rounded coarsely: such boxes are kept apart, and those just above meet both."""
+    rng = np.random.default_rng(33)
+    scene = make_scene("aerial", 3000)
+    size = np.float32(2.0) ** rng.uniform(-62, -45, (2000, 1)) * rng.uniform(0.9, 1.1, (2000, 2))
+    corner = rng.choice(4, (2000, 1)) * size * 0.1
+    boxes = np.concatenate([scene.boxes, np.concatenate([corner, corner + size], axis=1)]).astype(np.float32)
+    scores = rng.random(5000)
+    keep, suppressor = nms(boxes, scores, iou_threshold, return_suppressor=True)
+    expected_keep, expected_suppressor = reference.nms(boxes, scores, iou_threshold)
+    assert np.array_equal(keep, expected_keep)
+    assert np.array_equal(suppressor, expected_suppressor)
+    assert np.array_equal(nms(boxes, scores, iou_threshold), expected_keep)
+
+
+def boxes_apart(count):
+    side = int(np.ceil(count**0.5))
+    return lattice(side, side, 8, 9)[:count]
+
+
+def needles_apart(count):
+    corner = np.arange(count)[:, None] * np.array([0.0, 2.0])
+    return np.concatenate([corner, corner + np.array([10_000.0, 1.0])], axis=1)
+
+
+def giants_over_tiny(count):
+    """A tenth of the boxes cover up to a quarter of the others each."""
+    tiny = boxes_apart(count - count // 10)
+    rng = np.random.default_rng(34)
+    corner = rng.uniform(0, tiny.max() / 2, (count // 10, 2))
+    return np.concatenate([tiny, np.concatenate([corner, corner + tiny.max() / 2], axis=1)])
+
+
+@pytest.mark.parametrize("iou_threshold", [0.0, 0.01, 0.05, 0.5, 0.95, 0.999, 1.0])
+@pytest.mark.parametrize("shape", [boxes_apart, needles_apart, giants_over_tiny, sizes_from_1e_3_to_1e6])
+def test_the_time_grows_with_the_boxes_not_with_their_square(shape, iou_threshold):
+    """Sixteen times the boxes: about sixteen times the time, where the square would be 256 times."""
+
+    def seconds(count):
+        boxes, scores = shape(count), np.linspace(1, 0, count)
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            nms(boxes, scores, iou_threshold)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert seconds(128_000) < 80 * seconds(8_000)
+
+
+MEMORY_SCRIPT = """
+import ctypes, sys
+import numpy as np
+import hashnms
+count, num_threads, dtype, iou_threshold = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+side = int(count**0.5)
+x, y = np.meshgrid(np.arange(side) * 9.0, np.arange(side) * 9.0)
+corner = np.stack([x.ravel(), y.ravel()], axis=1)
+boxes = np.concatenate([corner, corner + 8], axis=1).astype(dtype)  # none overlaps: all are kept, the most memory
+scores = np.random.default_rng(0).random(len(boxes)).astype(dtype)
+hashnms.set_num_threads(num_threads)
+hashnms.nms(boxes[:1000], scores[:1000], iou_threshold)
+del x, y, corner
+
+def kibibytes(field):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
+
+ctypes.CDLL(None).malloc_trim(0)
+open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
+before = kibibytes("VmRSS")
+hashnms.nms(boxes, scores, iou_threshold, return_suppressor=True)
+result = 16 * len(boxes)
+print(((kibibytes("VmHWM") - before) * 1024 - result) / len(boxes))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured through /proc")
+@pytest.mark.parametrize("iou_threshold", [0.05, 0.7])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_memory_is_at_most_100_bytes_a_box_beyond_input_and_result(num_threads, dtype, iou_threshold):
+    arguments = [str(value) for value in (10**6, num_threads, dtype, iou_threshold)]
+    command = [sys.executable, "-c", MEMORY_SCRIPT, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 20 < float(result.stdout) <= 100
