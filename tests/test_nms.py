@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hashnms import batched_nms, nms, reference
 from hashnms.boxes import to_xyxy
-from hashnms.synthetic import PRESETS, make_scene
+from hashnms.synthetic import PRESETS, WORST_CASES, lattice, make_scene
 
 THRESHOLDS = [0.0, 0.01, 0.05, 0.25, 1 / 3, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.999, 1.0]
 
@@ -23,50 +23,6 @@ def assert_same(boxes, scores, iou_threshold, **options):
     assert np.array_equal(keep, expected_keep)
     assert np.array_equal(suppressor, expected_suppressor)
     assert np.array_equal(nms(boxes, scores, iou_threshold, **options), expected_keep)
-
-
-def lattice(columns, rows, size, step):
-    """Boxes on a lattice: neighbours overlap by exactly (size - step) / (size + step)."""
-    x, y = np.meshgrid(np.arange(columns) * step, np.arange(rows) * float(size))
-    corner = np.stack([x.ravel(), y.ravel()], axis=1)
-    return np.concatenate([corner, corner + size], axis=1)
-
-
-def concentric(count):
-    half = np.geomspace(1, 1000, count)[:, None]
-    return np.concatenate([-half, -half, half, half], axis=1)
-
-
-def sizes_from_1e_3_to_1e6(count):
-    rng = np.random.default_rng(0)
-    size = 10.0 ** rng.uniform(-3, 6, (count, 2))
-    corner = rng.uniform(0, 1e6, (count, 2))
-    return np.concatenate([corner, corner + size], axis=1)
-
-
-def needles(count):
-    rng = np.random.default_rng(1)
-    size = np.where(rng.random((count, 1)) < 0.5, [1, 10_000], [10_000, 1]) * rng.uniform(0.9, 1.1, (count, 2))
-    corner = rng.uniform(0, 300, (count, 2))
-    return np.concatenate([corner, corner + size], axis=1)
-
-
-def giant_over_tiny(count):
-    tiny = lattice(60, count // 60 + 1, 4, 5)[: count - 1]
-    return np.concatenate([[[0, 0, 1e4, 1e4]], tiny])
-
-
-WORST_CASES = {
-    "all identical": lambda count: np.tile([[3.0, 4.0, 50.0, 60.0]], (count, 1)),
-    "concentric": concentric,
-    "sizes from 1e-3 to 1e6": sizes_from_1e_3_to_1e6,
-    "needles": needles,
-    "a giant over tiny ones": giant_over_tiny,
-    "a lattice with IoU 1/3": lambda count: lattice(60, -(-count // 60), 8, 4)[:count],
-    "a lattice with IoU 1/2": lambda count: lattice(60, -(-count // 60), 9, 3)[:count],
-    "a lattice with IoU 7/10 rounded": lambda count: lattice(60, -(-count // 60), 17, 3)[:count],
-    "nothing overlaps": lambda count: lattice(60, -(-count // 60), 8, 9)[:count],
-}
 
 
 @pytest.mark.parametrize("iou_threshold", THRESHOLDS)
@@ -115,9 +71,8 @@ def test_scenes_equal_the_reference(preset, iou_threshold):
 
 @pytest.mark.parametrize("iou_threshold", [0.25, 0.3, 0.34, 0.36])
 def test_many_kept_boxes_at_low_thresholds_equal_the_reference(iou_threshold):
-    """The lower the threshold, the more boxes are kept before the grid is used: 4,000 at 0.25."""
     rng = np.random.default_rng(24)
-    apart = lattice(80, 60, 8, 9)
+    apart = lattice(4800, 8, 9)
     boxes = np.concatenate([apart, apart[rng.permutation(4800)[:1200]] + rng.uniform(-3, 3, (1200, 4))])
     boxes[:, 2:] = np.maximum(boxes[:, 2:], boxes[:, :2])
     assert_same(boxes.astype(np.float32), rng.random(6000), iou_threshold)

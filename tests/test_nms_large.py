@@ -6,11 +6,10 @@ import time
 
 import numpy as np
 import pytest
-from test_nms import lattice, sizes_from_1e_3_to_1e6
 
 import hashnms
 from hashnms import nms, reference
-from hashnms.synthetic import PRESETS, make_scene
+from hashnms.synthetic import PRESETS, WORST_CASES, make_scene
 
 THREADS = [1, 2, 8]
 #: Enough for eight threads, at thresholds where the grid serves.
@@ -88,7 +87,7 @@ def test_boxes_on_the_borders_between_threads_equal_the_reference(axis):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("iou_threshold", [0.0, 0.01, 0.05, 0.2, 0.33])
 def test_many_sizes_at_low_thresholds_equal_the_reference(iou_threshold, dtype):
-    boxes, scores = sizes_from_1e_3_to_1e6(6000).astype(dtype), np.random.default_rng(32).random(6000)
+    boxes, scores = WORST_CASES["sizes from 1e-3 to 1e6"](6000).astype(dtype), np.random.default_rng(32).random(6000)
     keep, suppressor = nms(boxes, scores, iou_threshold, return_suppressor=True)
     expected_keep, expected_suppressor = reference.nms(boxes, scores, iou_threshold)
     assert np.array_equal(keep, expected_keep)
@@ -112,31 +111,13 @@ def test_a_few_boxes_of_odd_sizes_among_others_equal_the_reference(iou_threshold
     assert np.array_equal(nms(boxes, scores, iou_threshold), expected_keep)
 
 
-def boxes_apart(count):
-    side = int(np.ceil(count**0.5))
-    return lattice(side, side, 8, 9)[:count]
-
-
-def needles_apart(count):
-    corner = np.arange(count)[:, None] * np.array([0.0, 2.0])
-    return np.concatenate([corner, corner + np.array([10_000.0, 1.0])], axis=1)
-
-
-def giants_over_tiny(count):
-    """A tenth of the boxes cover up to a quarter of the others each."""
-    tiny = boxes_apart(count - count // 10)
-    rng = np.random.default_rng(34)
-    corner = rng.uniform(0, tiny.max() / 2, (count // 10, 2))
-    return np.concatenate([tiny, np.concatenate([corner, corner + tiny.max() / 2], axis=1)])
-
-
 @pytest.mark.parametrize("iou_threshold", [0.0, 0.01, 0.05, 0.5, 0.95, 0.999, 1.0])
-@pytest.mark.parametrize("shape", [boxes_apart, needles_apart, giants_over_tiny, sizes_from_1e_3_to_1e6])
+@pytest.mark.parametrize("shape", WORST_CASES)
 def test_the_time_grows_with_the_boxes_not_with_their_square(shape, iou_threshold):
     """Sixteen times the boxes: about sixteen times the time, where the square would be 256 times."""
 
     def seconds(count):
-        boxes, scores = shape(count), np.linspace(1, 0, count)
+        boxes, scores = WORST_CASES[shape](count), np.random.default_rng(34).random(count)
         times = []
         for _ in range(3):
             start = time.perf_counter()

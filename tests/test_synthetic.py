@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hashnms import hnms, reference
-from hashnms.synthetic import NUM_LEVELS, PRESETS, make_scene
+from hashnms.boxes import pairwise_iou
+from hashnms.synthetic import NUM_LEVELS, PRESETS, WORST_CASES, lattice, make_scene
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -67,3 +68,18 @@ def test_bad_arguments_are_named():
         make_scene(num_boxes=1.5)
     with pytest.raises(ValueError, match=r"^seed must be at least 0, got -1$"):
         make_scene(seed=-1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 10, 1001])
+@pytest.mark.parametrize("name", WORST_CASES)
+def test_worst_cases_are_as_many_legal_boxes_as_asked(name, count):
+    boxes = WORST_CASES[name](count)
+    assert boxes.shape == (count, 4)
+    assert np.isfinite(boxes).all()
+    assert (boxes[:, 2:] > boxes[:, :2]).all()
+
+
+def test_neighbours_on_a_lattice_overlap_as_stated():
+    iou = pairwise_iou(lattice(100, 9, 3), lattice(100, 9, 3))
+    assert iou[0, 1] == (9 - 3) / (9 + 3)
+    assert iou[0, 10] == 0

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from conftest import BOX_KINDS, real_images
-from test_nms import THRESHOLDS, WORST_CASES
+from test_nms import THRESHOLDS
 
 from hashnms import batched_nms, nms
-from hashnms.synthetic import PRESETS, make_scene
+from hashnms.synthetic import PRESETS, WORST_CASES, make_scene
 
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")

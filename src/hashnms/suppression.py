@@ -104,9 +104,9 @@ def nms(
 ) -> NDArray[np.int64] | tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Greedy non-maximum suppression, exactly: what `torchvision.ops.nms` returns on the CPU, in its order.
 
-    By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. The cost is O(N log N) for
-    sorting and O(N) for the rest at a fixed threshold above 0; it grows as the threshold falls below 0.35, and at 0 it
-    is O(N) times the number of kept boxes.
+    By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. Kept boxes are found by
+    cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above 0,
+    whatever the data. At 0 boxes of all sizes can meet, and it grows with the number of different sizes.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.

@@ -1,7 +1,11 @@
-"""Seeded scenes that look like a detector's raw output before suppression: for tests, benchmarks, the demo and docs."""
+"""Seeded scenes that look like a detector's raw output before suppression, and the worst cases of suppression.
+
+For tests, benchmarks, the demo and docs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,3 +163,67 @@ def _corners(centers: Any, sizes: Any) -> Any:
 def _clip(boxes: Any, image: NDArray[Any]) -> Any:
     """Cut the boxes at the image's border, as detectors do."""
     return np.clip(boxes, 0, np.concatenate([image, image]), out=boxes)
+
+
+def lattice(count: int, size: float, step: float) -> NDArray[np.float64]:
+    """Boxes on a square lattice: neighbours in a row overlap by exactly (size - step) / (size + step).
+
+    Rows are `size` apart, or `step` if that is more.
+    """
+    side = int(np.ceil(np.sqrt(count)))
+    x, y = np.meshgrid(np.arange(side) * step, np.arange(side) * max(size, step))
+    corner = np.stack([x.ravel(), y.ravel()], axis=1)[:count]
+    return np.concatenate([corner, corner + size], axis=1)
+
+
+def _concentric(count: int) -> NDArray[np.float64]:
+    half = np.geomspace(1, 1000, count)[:, None]
+    return np.concatenate([-half, -half, half, half], axis=1)
+
+
+def _all_sizes(count: int) -> NDArray[np.float64]:
+    rng = np.random.default_rng(0)
+    corner = rng.uniform(0, 1e6, (count, 2))
+    return np.concatenate([corner, corner + 10.0 ** rng.uniform(-3, 6, (count, 2))], axis=1)
+
+
+def _needles(count: int) -> NDArray[np.float64]:
+    """Lying and standing, with as many over each other at any count."""
+    rng = np.random.default_rng(1)
+    corner = rng.uniform(0, 10 * np.sqrt(count), (count, 2))
+    size = np.where(rng.random((count, 1)) < 0.5, [1, 10_000], [10_000, 1]) * rng.uniform(0.9, 1.1, (count, 2))
+    return np.concatenate([corner, corner + size], axis=1)
+
+
+def _needles_apart(count: int) -> NDArray[np.float64]:
+    corner = np.arange(count)[:, None] * np.array([0.0, 2.0])
+    return np.concatenate([corner, corner + np.array([10_000.0, 1.0])], axis=1)
+
+
+def _giant_over_tiny(count: int) -> NDArray[np.float64]:
+    tiny = lattice(max(count - 1, 0), 4, 5)
+    return np.concatenate([[[0.0, 0.0, 1e4, 1e4]], tiny])[:count]
+
+
+def _giants_over_tiny(count: int) -> NDArray[np.float64]:
+    """A tenth of the boxes cover a quarter of the scene each."""
+    tiny = lattice(count - count // 10, 4, 5)
+    half = tiny.max(initial=0) / 2
+    corner = np.random.default_rng(2).uniform(0, half, (count // 10, 2))
+    return np.concatenate([tiny, np.concatenate([corner, corner + half], axis=1)])
+
+
+#: What suppression finds hardest: name -> function that makes so many boxes, xyxy float64.
+WORST_CASES: dict[str, Callable[[int], NDArray[np.float64]]] = {
+    "all identical": lambda count: np.tile([[3.0, 4.0, 50.0, 60.0]], (count, 1)),
+    "concentric": _concentric,
+    "sizes from 1e-3 to 1e6": _all_sizes,
+    "needles": _needles,
+    "needles apart": _needles_apart,
+    "a giant over tiny ones": _giant_over_tiny,
+    "giants over tiny ones": _giants_over_tiny,
+    "a lattice with IoU 1/3": lambda count: lattice(count, 8, 4),
+    "a lattice with IoU 1/2": lambda count: lattice(count, 9, 3),
+    "a lattice with IoU 7/10 rounded": lambda count: lattice(count, 17, 3),
+    "nothing overlaps": lambda count: lattice(count, 8, 9),
+}
