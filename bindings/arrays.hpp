@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 
 #include "input.hpp"
 
@@ -90,7 +89,7 @@ nb::object with_float_type(const PlainArray& array, const Use& use) {
 template <class Use>
 nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, BoxFormat format, const Use& use) {
   const PlainArray box_array(boxes), score_array(scores), label_array(labels);
-  if (!box_array.has_columns(4) || box_array.rows() >= UINT32_MAX) return nb::none();
+  if (!box_array.has_columns(4) || box_array.rows() > UINT32_MAX) return nb::none();
   const size_t count = box_array.rows();
   if (!score_array.has_shape(count)) return nb::none();
   const int64_t* label_data = nullptr;

@@ -10,9 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <utility>
-#include <vector>
+#include <iterator>
 
 #include "box.hpp"
 #include "dispatch.hpp"
@@ -58,9 +56,10 @@ class GridGeometry {
     return std::floor(position * inverse_pitch);
   }
 
-  // The low bits of an integer; beyond 2^50 all are alike, which only makes cells larger.
+  // The low bits of an integer; beyond 2^44 all are alike, which only makes cells larger. No further, for there the
+  // rounding of a centre, a small part of the pitch so far, could hide a third cell.
   HASHNMS_INLINE static uint32_t low_bits(double integer) {
-    const double bounded = integer < -0x1p50 ? -0x1p50 : integer > 0x1p50 ? 0x1p50 : integer;
+    const double bounded = integer < -0x1p44 ? -0x1p44 : integer > 0x1p44 ? 0x1p44 : integer;
     return static_cast<uint32_t>(std::bit_cast<uint64_t>(bounded + 0x1.8p52));
   }
 
@@ -138,7 +137,7 @@ HASHNMS_INLINE void hash_boxes(const GridGeometry& geometry, const Corners<T>* b
     const Corners<T>& box = boxes[k < count ? k : count - 1];
     width[k] = double(box.x2) - double(box.x1), x[k] = 0.5 * box.x1 + 0.5 * box.x2;
     height[k] = double(box.y2) - double(box.y1), y[k] = 0.5 * box.y1 + 0.5 * box.y2;
-    hashes.home[k] = labels ? static_cast<uint32_t>(labels[k < count ? k : count - 1]) * 0x165667b1u : 0;
+    hashes.home[k] = labels ? hash_of_label(labels[k < count ? k : count - 1]) : 0;
   }
   uint32_t label[kBoxes];
   std::copy_n(hashes.home, kBoxes, label);

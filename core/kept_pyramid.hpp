@@ -29,12 +29,12 @@ namespace hashnms {
 
 namespace detail {
 
+inline constexpr int kLeastOctave = -1022;
+
 // The exponent of the greatest power of two that is not above the size; sizes below the normal ones count as the least.
 inline int octave_of(double size) {
-  return std::max<int>(static_cast<int>(std::bit_cast<uint64_t>(size) >> 52) - 1023, -1022);
+  return std::max<int>(static_cast<int>(std::bit_cast<uint64_t>(size) >> 52) - 1023, kLeastOctave);
 }
-
-inline constexpr int kLeastOctave = 1022;  // its negative
 
 struct BoxGeometry {
   double size[2], center[2];
@@ -49,7 +49,6 @@ struct BoxGeometry {
 struct CellRange {
   int64_t first, last;
 
-  bool has(int64_t cell) const { return first <= cell && cell <= last; }
   CellRange blocks(int level) const { return {first >> 3 * level, last >> 3 * level}; }
 };
 
@@ -74,7 +73,7 @@ inline uint64_t children_within(int64_t block_x, int64_t block_y, CellRange xs, 
 // What a box is filed by: the groups of octaves of its width and height, 16 bits each.
 inline uint32_t shape_key(const double* size, int shape_octaves) {
   const auto group = [=](double length) {
-    return static_cast<uint32_t>((octave_of(length) + kLeastOctave) / shape_octaves);
+    return static_cast<uint32_t>((octave_of(length) - kLeastOctave) / shape_octaves);
   };
   return group(size[0]) << 16 | group(size[1]);
 }
@@ -122,7 +121,7 @@ class KeptPyramid {
     if (!corners.has_area()) return;
     const Box box(corners);
     Shape& shape = shape_of(box);
-    const uint32_t hash = shape.hash + hash_of(label);
+    const uint32_t hash = shape.hash + hash_of_label(label);
     int64_t x = detail::cell_at(box.center[0], shape.inverse_pitch[0]);
     int64_t y = detail::cell_at(box.center[1], shape.inverse_pitch[1]);
     Cell& cell = cells_.at(hash_at(hash, 0, x, y));
@@ -133,10 +132,7 @@ class KeptPyramid {
     }
     for (int level = 1; level <= shape.levels; ++level, x >>= 3, y >>= 3) {
       Block& block = blocks_.at(hash_at(hash, level, x >> 3, y >> 3));
-      if (block.head == 0) {
-        block.head = position + 1;
-        if (shape.cut && level == shape.levels) shape.topmost.emplace_back(x >> 3, y >> 3);
-      }
+      if (block.head == 0) block.head = position + 1;
       block.children |= uint64_t(1) << ((y & 7) * 8 + (x & 7));
     }
   }
@@ -161,15 +157,13 @@ class KeptPyramid {
 
  private:
   using Box = detail::BoxGeometry;
-  static constexpr int kMostLevels = 8;
+  static constexpr int kMostLevels = 17;  // 8^17 cells are all there are
 
   struct Shape {
     double least[2], greatest[2];  // sizes: width and height
     double inverse_pitch[2];       // 1 / least
     int levels;                    // of blocks
     uint32_t hash;
-    bool cut;  // whether there are larger boxes than the levels can serve; they go through the topmost blocks
-    std::vector<std::pair<int64_t, int64_t>> topmost;
   };
   struct Cell {
     uint32_t hash, head;  // see KeptChains
@@ -179,7 +173,6 @@ class KeptPyramid {
     uint64_t children;    // those that are occupied
   };
 
-  static uint32_t hash_of(LabelId<T> label) { return static_cast<uint32_t>(label) * 0x165667b1u; }
   static uint32_t hash_at(uint32_t hash, int level, int64_t x, int64_t y) {
     return (hash + static_cast<uint32_t>(level) * 0xc2b2ae3du + static_cast<uint32_t>(x) * 0x85ebca77u +
             static_cast<uint32_t>(y) * 0x27d4eb2fu) *
@@ -197,16 +190,15 @@ class KeptPyramid {
     Shape shape{};
     double cells = 0;  // that the largest box reaches over
     for (int axis = 0; axis < 2; ++axis) {
-      const int octave = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff) * octaves_ - detail::kLeastOctave;
+      const int octave = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff) * octaves_ + detail::kLeastOctave;
       shape.least[axis] = std::ldexp(1.0, octave);
-      shape.greatest[axis] = std::ldexp(1.0, std::min(octave + octaves_, 1023));
+      shape.greatest[axis] = std::min(std::ldexp(1.0, octave + octaves_), std::numeric_limits<double>::max());
       shape.inverse_pitch[axis] = std::ldexp(1.0, -octave);
       const double largest = std::min(greatest_[axis], shape.greatest[axis] / certain_);
       cells = std::max(cells, (largest + shape.greatest[axis]) * shape.inverse_pitch[axis] + 1.0);
     }
-    const auto serves = [&](int levels) { return std::ldexp(1.0, 3 * levels) >= cells; };  // two blocks a side
-    for (shape.levels = 1; !serves(shape.levels) && shape.levels < kMostLevels;) ++shape.levels;
-    shape.cut = !serves(shape.levels);
+    shape.levels = 1;  // or as many as it takes to ask two blocks a side
+    while (std::ldexp(1.0, 3 * shape.levels) < cells && shape.levels < kMostLevels) ++shape.levels;
     shape.hash = key * 0x9e3779b1u;
     return shape;
   }
@@ -233,14 +225,8 @@ class KeptPyramid {
     const auto few = [&](detail::CellRange range) { return range.last - range.first <= 1; };
     int level = 1;
     while (level < shape.levels && !(few(ranges[0].blocks(level)) && few(ranges[1].blocks(level)))) ++level;
-    const Search search{ranges[0], ranges[1], shape.hash + hash_of(query.label), query};
+    const Search search{ranges[0], ranges[1], shape.hash + hash_of_label(query.label), query};
     const detail::CellRange xs = ranges[0].blocks(level), ys = ranges[1].blocks(level);
-    if (shape.cut && !(few(xs) && few(ys))) {
-      return std::any_of(shape.topmost.begin(), shape.topmost.end(), [&](const auto& block) {
-        return xs.has(block.first) && ys.has(block.second) &&
-               search_block(search, level, block.first, block.second, found);
-      });
-    }
     for (int64_t y = ys.first; y <= ys.last; ++y) {
       for (int64_t x = xs.first; x <= xs.last; ++x) {
         if (search_block(search, level, x, y, found)) return true;

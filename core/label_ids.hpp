@@ -7,12 +7,18 @@
 #include <type_traits>
 #include <vector>
 
+#include "dispatch.hpp"
 #include "extents.hpp"
 
 namespace hashnms {
 
 template <class T>
 using LabelId = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
+HASHNMS_INLINE uint32_t hash_of_label(int64_t label) {
+  const auto bits = static_cast<uint64_t>(label);
+  return static_cast<uint32_t>(bits) * 0x165667b1u + static_cast<uint32_t>(bits >> 32) * 0x9e3779b1u;
+}
 
 // As they are if T is wide enough, else counted from the least, else by their rank. Null labels are all alike.
 template <class T>

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "box.hpp"
 #include "dispatch.hpp"
@@ -86,6 +85,16 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
   return claims;
 }
 
+// No IoU is above 1: at that threshold nothing is suppressed, and nothing need be filed.
+template <class T>
+struct KeptNothing {
+  using Cells = typename KeptList<T>::Cells;
+  KeptNothing(const OverlapRule<T>&, const RankedBoxes<T>&) {}
+  void look_at(const RankedBoxes<T>&, size_t, Cells&) const {}
+  void add(const Corners<T>&, LabelId<T>, const Cells&, size_t) {}
+  uint32_t find(const Corners<T>&, LabelId<T>, const Cells&, size_t) const { return kNone; }
+};
+
 // The one rule that decides how kept boxes are found, from what benchmarks/nms.py --iou measured: by a list while they
 // are few, then by the grid, or the pyramid where the threshold is low.
 template <class T>
@@ -112,6 +121,7 @@ void keep_with(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, 
 
 template <bool first, class T>
 void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, Suppressors& suppressors) {
+  if (rule.threshold >= T(1)) return keep_with<KeptNothing<T>>(ranked, rule, most, suppressors);
   KeptList<T> list(rule.threshold);
   keep_with_list(ranked, std::min(most, few_kept(rule)), most, list, suppressors);
   if (ranked.done() || ranked.kept == most) return;
@@ -136,7 +146,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
                                size_t threads, Suppressors& suppressors) {
   const LabelIds<T> ids(input.labels, input.count);
   // A limit lets one thread stop early; boxes of odd sizes are rare.
-  if (options.max_output >= input.count && (rule.certain == 0.0 || rule.all_are_safe())) {
+  if (options.max_output >= input.count && rule.threshold < T(1) && (rule.certain == 0.0 || rule.all_are_safe())) {
     const auto strips = Strips::dividing(input, ids, threads_for(input.count, boxes_per_strip(rule), threads));
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {
@@ -160,7 +170,8 @@ std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& input, const NmsO
   const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
   if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
   auto rule = OverlapRule<T>::of(options.iou_threshold, extents);
-  if (!detail::grid_serves(rule) && input.count > detail::few_kept(rule)) choose_shapes(input, rule);
+  const bool needs_pyramid = !detail::grid_serves(rule) || !rule.all_are_safe();
+  if (needs_pyramid && input.count > detail::few_kept(rule)) choose_shapes(input, rule);
   Suppressors suppressors(options.suppressor, input.count);
   return suppressors.wanted() ? detail::kept_rows<true>(input, options, rule, threads, suppressors)
                               : detail::kept_rows<false>(input, options, rule, threads, suppressors);

@@ -14,8 +14,11 @@
 
 #include "input.hpp"
 #include "kept_list.hpp"
+#include "label_ids.hpp"
+#include "large_array.hpp"
 #include "overlap_rule.hpp"
 #include "parallel.hpp"
+#include "rank.hpp"
 #include "ranked_boxes.hpp"
 #include "strips.hpp"
 #include "suppressors.hpp"
