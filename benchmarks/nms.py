@@ -84,7 +84,7 @@ def measure(data: tuple[Any, Any, float], peers: list[str], two_threads: bool = 
     ours = {"nms": on_threads(1, data)}
     if two_threads:
         ours["two threads"] = on_threads(2, data)
-    return shortest({**ours, **calls}, rounds=max(1, min(50, 20_000 // len(boxes))))
+    return shortest({**ours, **calls}, rounds=max(4, min(50, 20_000 // len(boxes))))
 
 
 def ratio(best: dict[str, float], name: str, to: str = "nms") -> str:
@@ -108,7 +108,7 @@ def scenes(preset: str, largest: int, iou_thresholds: list[float], peers: list[s
     cases = [(size, background, iou) for size in sizes for background in (0.3, 0.05) for iou in iou_thresholds]
     for size, background, iou_threshold in track(cases, description="scenes", transient=True):
         scene = make_scene(preset, size, background=background)
-        best = measure((scene.boxes, scene.scores, iou_threshold), peers, two_threads=size >= 100_000)
+        best = measure((scene.boxes, scene.scores, iou_threshold), peers, two_threads=size > 100_000)
         kept = len(hashnms.nms(scene.boxes, scene.scores, iou_threshold))
         table.add_row(
             f"{size:,}",

@@ -136,10 +136,7 @@ void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t mo
   return keep_with<WithOddBoxes<Pyramid, T, first>>(ranked, rule, most, suppressors);
 }
 
-template <class T>
-size_t boxes_per_strip(const OverlapRule<T>& rule) {
-  return size_t(1) << (grid_serves(rule) ? 15 : 16);
-}
+inline constexpr size_t kBoxesPerStrip = size_t(1) << 16;
 
 template <bool first, class T, class Score>
 LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule<T>& rule,
@@ -147,7 +144,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
   const LabelIds<T> ids(input.labels, input.count);
   // A limit lets one thread stop early; boxes of odd sizes are rare.
   if (options.max_output >= input.count && rule.threshold < T(1) && (rule.certain == 0.0 || rule.all_are_safe())) {
-    const auto strips = Strips::dividing(input, ids, threads_for(input.count, boxes_per_strip(rule), threads));
+    const auto strips = Strips::dividing(input, ids, threads_for(input.count, kBoxesPerStrip, threads));
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {
         return nms_in_strips<Index>(input, ids, options.score_threshold, rule, strips, suppressors);
