@@ -106,7 +106,7 @@ def nms(
 
     By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. Kept boxes are found by
     cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above 0,
-    whatever the data. At 0 boxes of all sizes can meet, and it grows with the number of different sizes.
+    but on contrived data (docs/nms.md). At 0 boxes of all sizes can meet: it grows with the number of different sizes.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
