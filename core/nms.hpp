@@ -125,14 +125,13 @@ void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t mo
   KeptList<T> list(rule.threshold);
   keep_with_list(ranked, std::min(most, few_kept(rule)), most, list, suppressors);
   if (ranked.done() || ranked.kept == most) return;
-  const bool ordinary = rule.certain == 0.0 || rule.all_are_safe();
   using Grid = KeptGrid<T, first>;
   using Pyramid = KeptPyramid<T, first>;
   if (grid_serves(rule)) {
-    if (ordinary) return keep_with<Grid>(ranked, rule, most, suppressors);
+    if (rule.all_are_safe()) return keep_with<Grid>(ranked, rule, most, suppressors);
     return keep_with<WithOddBoxes<Grid, T, first>>(ranked, rule, most, suppressors);
   }
-  if (ordinary) return keep_with<Pyramid>(ranked, rule, most, suppressors);
+  if (rule.all_are_safe()) return keep_with<Pyramid>(ranked, rule, most, suppressors);
   return keep_with<WithOddBoxes<Pyramid, T, first>>(ranked, rule, most, suppressors);
 }
 
@@ -143,7 +142,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
                                size_t threads, Suppressors& suppressors) {
   const LabelIds<T> ids(input.labels, input.count);
   // A limit lets one thread stop early; boxes of odd sizes are rare.
-  if (options.max_output >= input.count && rule.threshold < T(1) && (rule.certain == 0.0 || rule.all_are_safe())) {
+  if (options.max_output >= input.count && rule.threshold < T(1) && rule.all_are_safe()) {
     const auto strips = Strips::dividing(input, ids, threads_for(input.count, kBoxesPerStrip, threads));
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {

@@ -38,7 +38,9 @@ struct OverlapRule {
   static bool is_safe(const Corners<T>& box) { return is_ordinary(box.x2 - box.x1, box.y2 - box.y1, 2.0 * kUseful); }
   // Whether it is of an ordinary size itself.
   static bool is_ordinary(const Corners<T>& box) { return is_ordinary(box.x2 - box.x1, box.y2 - box.y1, 1.0); }
+  // Whether all boxes are, or it does not matter.
   bool all_are_safe() const {
+    if (certain == 0.0) return true;
     return is_ordinary(sizes[0].least, sizes[1].least, 2.0 * kUseful) &&
            is_ordinary(sizes[0].greatest, sizes[1].greatest, 2.0 * kUseful);
   }
