@@ -17,6 +17,7 @@
 #include "hnms.hpp"
 #include "iou_hash.hpp"
 #include "nms.hpp"
+#include "soft_nms.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -51,6 +52,26 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, double io
     const NewArray<int64_t> keep({kept->size()});
     std::copy(kept->begin(), kept->end(), keep.data);
     return suppressor ? nb::object(nb::make_tuple(keep.object, suppressor->object)) : keep.object;
+  });
+}
+
+nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, SoftMethod method, double sigma,
+                    double iou_threshold, double min_score, size_t max_output, BoxFormat box_format,
+                    size_t num_threads) {
+  return with_input(boxes, scores, labels, box_format, [&]<class T, class Score>(const Input<T, Score>& input) -> nb::object {
+    const auto selection = [&] {
+      const nb::gil_scoped_release unlocked;
+      return hashnms::soft_nms(input, {method, sigma, iou_threshold, min_score, max_output}, num_threads);
+    }();
+    if (!selection) return nb::none();
+    const auto& claims = selection->claims;
+    const NewArray<int64_t> keep({claims.size()});
+    const NewArray<Score> decayed({claims.size()});
+    for (size_t k = 0; k < claims.size(); ++k) {
+      keep.data[k] = claims[k].box();
+      decayed.data[k] = selection->scores[claims[k].box()];
+    }
+    return nb::make_tuple(keep.object, decayed.object);
   });
 }
 
@@ -129,6 +150,10 @@ NB_MODULE(_core, m) {
       .value("xywh", BoxFormat::xywh)
       .value("cxcywh", BoxFormat::cxcywh);
 
+  nb::enum_<SoftMethod>(m, "SoftMethod", "How Soft-NMS lowers scores.")
+      .value("gaussian", SoftMethod::gaussian)
+      .value("linear", SoftMethod::linear);
+
   nb::class_<CellTable>(m, "CellTable", "The cells of all widths for one alpha and W_0.")
       .def(nb::init<double, double>(), "alpha"_a, "origin"_a)
       .def(
@@ -158,6 +183,13 @@ NB_MODULE(_core, m) {
                 "box_format: BoxFormat, num_threads: int) -> numpy.typing.NDArray[numpy.int64] | "
                 "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None"),
         "The boxes that greedy NMS keeps; with want_suppressor, a pair of these and the suppressor of each box.");
+  m.def("soft_nms", &bindings::soft_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "method"_a, "sigma"_a,
+        "iou_threshold"_a, "min_score"_a, "max_output"_a, "box_format"_a, "num_threads"_a,
+        nb::sig("def soft_nms(" HASHNMS_ARRAYS
+                "method: SoftMethod, sigma: float, iou_threshold: float, min_score: float, max_output: int, "
+                "box_format: BoxFormat, num_threads: int) -> "
+                "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[typing.Any]] | None"),
+        "The boxes that Soft-NMS selects, in this order, and their scores by then.");
   m.def("iou_hash", &bindings::iou_hash, "boxes"_a, "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
         nb::sig("def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, "
                 "box_format: BoxFormat) -> numpy.typing.NDArray[numpy.int64] | None"),

@@ -28,7 +28,7 @@ class LabelIds {
     if (!labels || count == 0 || sizeof(T) == 8) return;
     const LabelRange range = range_of_labels(labels, count);
     least_ = range.least;
-    if (static_cast<uint64_t>(range.greatest) - static_cast<uint64_t>(range.least) >> 32 == 0) return;
+    if ((static_cast<uint64_t>(range.greatest) - static_cast<uint64_t>(range.least)) >> 32 == 0) return;
     ranks_.assign(labels, labels + count);
     std::sort(ranks_.begin(), ranks_.end());
     ranks_.erase(std::unique(ranks_.begin(), ranks_.end()), ranks_.end());

@@ -33,7 +33,12 @@ struct Claim<float> {
   uint64_t bits;
 
   Claim() = default;
-  Claim(float score, uint32_t box) : bits(uint64_t(ordered(score)) << 32 | uint32_t(~box)) {}
+  Claim(float score, uint32_t box) : Claim(ranked(ordered(score), box)) {}
+  static Claim ranked(uint32_t rank, uint32_t box) {
+    Claim claim;
+    claim.bits = uint64_t(rank) << 32 | uint32_t(~box);
+    return claim;
+  }
   uint32_t rank() const { return static_cast<uint32_t>(bits >> 32); }
   uint32_t box() const { return ~static_cast<uint32_t>(bits); }
   bool exists() const { return bits != 0; }
@@ -47,7 +52,13 @@ struct Claim<double> {
   uint32_t inverted_box;
 
   Claim() = default;
-  Claim(double score, uint32_t box) : bits(ordered(score)), inverted_box(~box) {}
+  Claim(double score, uint32_t box) : Claim(ranked(ordered(score), box)) {}
+  static Claim ranked(uint64_t rank, uint32_t box) {
+    Claim claim;
+    claim.bits = rank;
+    claim.inverted_box = ~box;
+    return claim;
+  }
   uint64_t rank() const { return bits; }
   uint32_t box() const { return ~inverted_box; }
   bool exists() const { return bits != 0; }

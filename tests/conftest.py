@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import hashnms
+
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
 
 REPOSITORY = Path(__file__).parent.parent
 REAL = REPOSITORY.parent / "shared" / "real" / "raw"
+
+
+@pytest.fixture
+def restored_threads() -> Iterator[None]:
+    """Whatever number of threads the test sets, the next one has the usual one."""
+    before = hashnms.get_num_threads()
+    yield
+    hashnms.set_num_threads(before)
 
 
 def crowd(rng: np.random.Generator, count: int, scale: float = 1.0) -> Any:

@@ -17,13 +17,6 @@ THREADS = [1, 2, 8]
 MANY = 8 * 2**16
 
 
-@pytest.fixture
-def restored_threads():
-    before = hashnms.get_num_threads()
-    yield
-    hashnms.set_num_threads(before)
-
-
 def on_each_thread_count(*arguments, **options):
     results = []
     for num_threads in THREADS:

@@ -13,7 +13,7 @@ except ImportError as error:
 from hashnms import boxes, evaluate, reference, synthetic
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
-from hashnms.suppression import batched_nms, hnms, nms
+from hashnms.suppression import batched_nms, hnms, nms, soft_nms
 
 __all__ = [
     "IoUHash",
@@ -29,5 +29,6 @@ __all__ = [
     "nms",
     "reference",
     "set_num_threads",
+    "soft_nms",
     "synthetic",
 ]

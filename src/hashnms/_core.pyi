@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 import enum
+from typing import Any
 
 import numpy
 import numpy.typing
@@ -15,6 +16,13 @@ class BoxFormat(enum.Enum):
     xywh = 1
 
     cxcywh = 2
+
+class SoftMethod(enum.Enum):
+    """How Soft-NMS lowers scores."""
+
+    gaussian = 0
+
+    linear = 1
 
 class CellTable:
     """The cells of all widths for one alpha and W_0."""
@@ -37,6 +45,11 @@ def hnms(boxes: object, scores: object, labels: object, family: HashFamily, box_
 def nms(boxes: object, scores: object, labels: object, iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, box_format: BoxFormat, num_threads: int) -> numpy.typing.NDArray[numpy.int64] | tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
     """
     The boxes that greedy NMS keeps; with want_suppressor, a pair of these and the suppressor of each box.
+    """
+
+def soft_nms(boxes: object, scores: object, labels: object, method: SoftMethod, sigma: float, iou_threshold: float, min_score: float, max_output: int, box_format: BoxFormat, num_threads: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[Any]] | None:
+    """
+    The boxes that Soft-NMS selects, in this order, and their scores by then.
     """
 
 def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat) -> numpy.typing.NDArray[numpy.int64] | None:

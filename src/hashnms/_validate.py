@@ -21,6 +21,9 @@ Array = NDArray[Any]
 BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
 BOX_FORMATS = {"xyxy": BoxFormat.xyxy, "xywh": BoxFormat.xywh, "cxcywh": BoxFormat.cxcywh}
 
+SoftMethodName = Literal["gaussian", "linear", "hard"]
+SOFT_METHODS = ("gaussian", "linear", "hard")
+
 _MOST_BOXES = 2**32 - 1
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
@@ -99,6 +102,23 @@ def score_threshold_value(score_threshold: Any) -> float:
     if score_threshold is None:
         return -np.inf
     return _number("score_threshold", score_threshold, "not NaN", lambda value: not np.isnan(value))
+
+
+def method_value(method: Any) -> str:
+    """How Soft-NMS lowers scores."""
+    if not isinstance(method, str) or method not in SOFT_METHODS:
+        raise ValueError(f"method must be one of {', '.join(SOFT_METHODS)}, got {method!r}")
+    return method
+
+
+def sigma_value(sigma: Any) -> float:
+    """The sigma of the gaussian decay. Beyond these limits all boxes decay to 0, or none at all."""
+    return _number("sigma", sigma, "in [1e-30, 1e30]", lambda value: 1e-30 <= value <= 1e30)
+
+
+def min_score_value(min_score: Any) -> float:
+    """A score from 0 on: below 0 a decay would raise scores."""
+    return _number("min_score", min_score, "finite and at least 0", lambda value: 0.0 <= value < np.inf)
 
 
 def max_output_value(max_output: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from decimal import Context, Decimal, localcontext
 from itertools import product
-from math import floor
+from math import exp, floor
 from typing import Any
 
 import numpy as np
@@ -145,9 +145,6 @@ def nms(
     """
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
     labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
-    x1, y1, x2, y2 = boxes.T
-    with np.errstate(over="ignore"):
-        area = (x2 - x1) * (y2 - y1)
     suppressor = np.full(len(boxes), -1)
     keep: list[int] = []
     order = np.argsort(-scores.astype(np.float64), kind="stable")
@@ -160,10 +157,52 @@ def nms(
         suppressor[i] = i
         rest = order[rank + 1 :]
         rest = rest[(suppressor[rest] < 0) & (labels[rest] == labels[i])]
-        with np.errstate(invalid="ignore", over="ignore"):  # 0 / 0 and inf / inf: not above any threshold
-            width = np.maximum(np.minimum(x2[i], x2[rest]) - np.maximum(x1[i], x1[rest]), 0)
-            height = np.maximum(np.minimum(y2[i], y2[rest]) - np.maximum(y1[i], y1[rest]), 0)
-            intersection = width * height
-            iou = intersection / (area[i] + area[rest] - intersection)
-        suppressor[rest[iou.astype(np.float64) > iou_threshold]] = i
+        suppressor[rest[_iou(boxes[i], boxes[rest]) > iou_threshold]] = i
     return np.array(keep, np.int64), suppressor
+
+
+def soft_nms(
+    boxes: Any,
+    scores: Any,
+    *,
+    method: str = "gaussian",
+    sigma: float = 0.5,
+    iou_threshold: float = 0.3,
+    min_score: float = 1e-3,
+    labels: Any = None,
+    max_output: int | None = None,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Soft-NMS (Bodla et al., 2017; the paper's appendix): select the best box, lower those it overlaps, again.
+
+    Boxes are xyxy; the IoU is computed in their own float type, the decay in double and rounded once to the scores'
+    type. Returns the selected indices in order and their scores by then.
+    """
+    boxes, scores = np.asarray(boxes).reshape(-1, 4), np.array(scores)
+    labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
+    left = np.flatnonzero(scores.astype(np.float64) >= min_score)
+    keep: list[int] = []
+    while len(left) and len(keep) != max_output:
+        i = left[np.argmax(scores[left])]  # the first of equals
+        keep.append(i)
+        left = left[left != i]
+        met = left[labels[left] == labels[i]]
+        iou = _iou(boxes[i], boxes[met])
+        for j, overlap in zip(met, iou.tolist(), strict=True):
+            if method == "gaussian" and overlap > 0:
+                scores[j] *= scores.dtype.type(exp(-(overlap * overlap) / sigma))
+            elif method == "linear" and overlap > iou_threshold:
+                scores[j] *= scores.dtype.type(1.0 - min(overlap, 1.0))
+        gone = met[(iou > iou_threshold) & (method == "hard") | (scores[met].astype(np.float64) < min_score)]
+        left = left[~np.isin(left, gone)]
+    return np.array(keep, np.int64), scores[keep]
+
+
+def _iou(box: Any, others: Any) -> Any:
+    """In the boxes' own float type, then as double; NaN for two boxes without area, which is above no threshold."""
+    x1, y1, x2, y2 = others.T
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        width = np.maximum(np.minimum(box[2], x2) - np.maximum(box[0], x1), 0)
+        height = np.maximum(np.minimum(box[3], y2) - np.maximum(box[1], y1), 0)
+        intersection = width * height
+        area = (box[2] - box[0]) * (box[3] - box[1])
+        return (intersection / (area + (x2 - x1) * (y2 - y1) - intersection)).astype(np.float64)

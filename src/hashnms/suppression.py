@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _threads, _validate
-from hashnms._validate import BoxFormatName
+from hashnms._validate import BoxFormatName, SoftMethodName
 from hashnms.hashing import core_family, rows_with_codes
 
 
@@ -160,3 +160,89 @@ def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_thresh
     array([1, 0])
     """
     return nms(boxes, scores, iou_threshold, labels=idxs)
+
+
+def soft_nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    *,
+    method: SoftMethodName = "gaussian",
+    sigma: float = 0.5,
+    iou_threshold: float = 0.3,
+    min_score: float = 1e-3,
+    labels: ArrayLike | None = None,
+    max_output: int | None = None,
+    box_format: BoxFormatName = "xyxy",
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Soft-NMS, exactly: what the O(N**2) loop of Bodla et al. returns, in order and in every bit of the scores.
+
+    Again and again the box with the highest score is selected, ties to the lower index, and every box of its label
+    that is still left is lowered by its IoU with it: score * decay, with
+
+    - "gaussian": decay = exp(-IoU**2 / sigma);
+    - "linear": decay = 1 - IoU where IoU > iou_threshold, else 1;
+    - "hard": gone where IoU > iou_threshold, which is `nms`.
+
+    A box whose score falls below `min_score` is gone. The IoU is computed in the boxes' float type; the decay in
+    double, with libm's exp, and rounded once to the scores' type, in which they are multiplied. Scores are lowered
+    only where it can matter (docs/soft_nms.md): the cost is O(N log N) and a share of the pairs that overlap.
+
+    TensorFlow's `non_max_suppression_with_scores` has exp(-IoU**2 / (2 * soft_nms_sigma)): its 0.5 is sigma = 1 here.
+
+    Args:
+        boxes: (N, 4), see `hnms` for the types.
+        scores: (N,), computed in their own type, float32 or float64. They are multiplied, so they should be
+            probabilities or other numbers from 0 on.
+        method: "gaussian", "linear" or "hard".
+        sigma: of the gaussian, in [1e-30, 1e30]; greater lowers less.
+        iou_threshold: of "linear" and "hard", in [0, 1].
+        min_score: boxes with a score below it, at first or by then, never come out. At least 0: negative scores
+            never do.
+        labels: (N,) integers or None. Boxes of different labels never meet.
+        max_output: if given, stop when so many boxes are selected, over all labels: the same first, sooner.
+        box_format: "xyxy", "xywh" or "cxcywh".
+
+    Returns:
+        A pair: int64 indices of the selected boxes in the order of their selection, and their scores by then, which
+        never rise, in the type of the scores.
+
+    Raises:
+        ValueError, TypeError: as `hnms`.
+
+    >>> boxes = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]]
+    >>> keep, decayed = soft_nms(boxes, [0.8, 0.9, 0.5])
+    >>> keep, decayed.round(4)
+    (array([1, 2, 0]), array([0.9   , 0.5   , 0.2095]))
+    """
+    method = _validate.method_value(method)
+    sigma = _validate.sigma_value(sigma)
+    iou_threshold = _validate.share_value("iou_threshold", iou_threshold)
+    min_score = _validate.min_score_value(min_score)
+    if method == "hard":
+        keep = nms(
+            boxes,
+            scores,
+            iou_threshold,
+            labels=labels,
+            score_threshold=float(np.nextafter(min_score, -np.inf)),
+            max_output=max_output,
+            box_format=box_format,
+        )
+        return keep, _validate.scores_array(scores, len(scores))[keep]  # type: ignore[arg-type]
+    settings = (
+        _core.SoftMethod.gaussian if method == "gaussian" else _core.SoftMethod.linear,
+        sigma,
+        iou_threshold,
+        min_score,
+        _validate.max_output_value(max_output),
+        _validate.box_format_value(box_format),
+        _threads.get_num_threads(),
+    )
+    result = _core.soft_nms(boxes, scores, labels, *settings)
+    if result is None:
+        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+        result = _core.soft_nms(box_array, score_array, label_array, *settings)
+        if result is None:
+            _validate.legal_numbers(box_array, score_array, box_format)
+            raise AssertionError("the core refused legal numbers")
+    return result

@@ -1,0 +1,317 @@
+// Boxes that wait to be selected, in a tree: each time the one with the highest score, while the scores of those that
+// it overlaps fall.
+//
+// A selected box is only announced to the leaves that it meets. A leaf turns its news into bounds of its scores when
+// one of its bounds is the highest of all, and finds the score itself, from all news in their order, only for a box
+// whose bound still is. What is selected is never decided by a bound, so order and scores are those of the plain loop.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "box.hpp"
+#include "box_lanes.hpp"
+#include "decay.hpp"
+#include "large_array.hpp"
+#include "rank.hpp"
+
+namespace hashnms {
+
+template <class T, class Score>
+struct ScoredBox {
+  T corners[4];
+  Score score;
+  uint32_t row;
+
+  Corners<T> box() const { return {corners[0], corners[1], corners[2], corners[3]}; }
+};
+
+namespace detail {
+
+// Boxes of one neighbourhood. Those that still wait are in front; the lanes behind them have no area.
+template <class T, class Score>
+struct Leaf {
+  static constexpr size_t kBoxes = kLeafBoxes;
+  BoxLanes<T, kBoxes> boxes;
+  Score scores[kBoxes];  // before any of the news
+  Score bounds[kBoxes];  // of the scores now
+  uint32_t rows[kBoxes];
+  bool is_exact[kBoxes];  // whether the bound is the score
+  uint32_t count;
+  uint32_t bounded;   // how much of the news the bounds know
+  Claim<Score> best;  // of those with the bounds; no claim if none is left
+
+  void find_best() {
+    best = {};
+    for (size_t k = 0; k < count; ++k) best.raise_to({bounds[k], rows[k]});
+  }
+  void add(const ScoredBox<T, Score>& box) {
+    boxes.set(count, box.box());
+    scores[count] = bounds[count] = box.score;
+    rows[count] = box.row;
+    is_exact[count++] = true;
+  }
+  void remove(size_t k) {
+    --count;
+    boxes.set(k, boxes.get(count));
+    boxes.set(count, {});
+    scores[k] = scores[count], bounds[k] = bounds[count], rows[k] = rows[count], is_exact[k] = is_exact[count];
+  }
+};
+
+template <class T, class Score>
+struct Node {
+  static constexpr size_t kChildren = kNodeChildren;
+  CoverLanes<T, kChildren> covers;
+  Claim<Score> best[kChildren];  // a bound of the best claim below; no claim where nothing is left
+
+  void set_best(size_t k, Claim<Score> claim) {
+    best[k] = claim;
+    if (!claim.exists()) covers.boxes.x1[k] = std::numeric_limits<T>::infinity();  // meets nothing
+  }
+};
+
+// What covers the boxes of a leaf or a node.
+template <class T, class Score>
+struct Cover {
+  static constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  Corners<T> box{kInfinity, kInfinity, -kInfinity, -kInfinity};
+  T least_area = kInfinity, greatest_area = -kInfinity;
+  Claim<Score> best{};
+
+  void include(const Cover& other) {
+    box.x1 = std::min(box.x1, other.box.x1), box.y1 = std::min(box.y1, other.box.y1);
+    box.x2 = std::max(box.x2, other.box.x2), box.y2 = std::max(box.y2, other.box.y2);
+    least_area = std::min(least_area, other.least_area), greatest_area = std::max(greatest_area, other.greatest_area);
+    best.raise_to(other.best);
+  }
+};
+
+// Puts boxes into an order in which those of a range are neighbours of similar sizes, and calls use(begin, end) on
+// ranges of up to `most` that follow each other: halves along the coordinate that differs most, again and again.
+template <class Box, class Use>
+void for_each_neighbourhood(Box* begin, Box* end, size_t most, const Use& use) {
+  const auto count = static_cast<size_t>(end - begin);
+  if (count <= most) return use(begin, end);
+  const size_t step = std::max<size_t>(count / 16, 1);
+  Box least = *begin, greatest = *begin;
+  for (size_t at = step; at < count; at += step) {
+    for (int axis = 0; axis < 4; ++axis) {
+      least.corners[axis] = std::min(least.corners[axis], begin[at].corners[axis]);
+      greatest.corners[axis] = std::max(greatest.corners[axis], begin[at].corners[axis]);
+    }
+  }
+  int widest = 0;
+  const auto width = [&](int axis) { return double(greatest.corners[axis]) - double(least.corners[axis]); };
+  for (int axis = 1; axis < 4; ++axis) widest = width(axis) > width(widest) ? axis : widest;
+  const auto key = [widest](const Box& box) { return box.corners[widest]; };
+
+  // About in the middle, by the median of a sample, without a branch that cannot be foreseen.
+  constexpr size_t kSample = 15;
+  decltype(key(*begin)) sample[kSample];
+  for (size_t k = 0; k < kSample; ++k) sample[k] = key(begin[count * k / kSample]);
+  std::nth_element(sample, sample + kSample / 2, sample + kSample);
+  const auto pivot = sample[kSample / 2];
+  Box* middle = begin;
+  for (Box* at = begin; at < end; ++at) {
+    const Box box = *at;
+    *at = *middle;
+    *middle = box;
+    middle += key(box) < pivot;
+  }
+  // Or in the very middle, where so many are equal that the median does not halve them.
+  if (static_cast<size_t>(std::min(middle - begin, end - middle)) < count / 8) {
+    middle = begin + count / 2;
+    std::nth_element(begin, middle, end, [&](const Box& a, const Box& b) { return key(a) < key(b); });
+  }
+  for_each_neighbourhood(begin, middle, most, use);
+  for_each_neighbourhood(middle, end, most, use);
+}
+
+}  // namespace detail
+
+template <class T, class Score, class Decay>
+class ClaimTree {
+ public:
+  using Box = ScoredBox<T, Score>;
+
+  // Scores are from min_score on, and that is not negative. The boxes, one or more, are reordered.
+  ClaimTree(Box* boxes, size_t count, const Decay& decay, Score min_score)
+      : decay_(decay), harmless_(decay.template harmless<T, Score>()), min_score_(min_score), leaves_(0) {
+    std::vector<std::pair<const Box*, const Box*>> ranges;
+    detail::for_each_neighbourhood(boxes, boxes + count, Leaf::kBoxes,
+                                   [&](const Box* begin, const Box* end) { ranges.emplace_back(begin, end); });
+    leaves_ = LargeArray<Leaf>(ranges.size());
+    news_.resize(ranges.size());
+    std::vector<Cover> covers(ranges.size());
+    for (size_t k = 0; k < ranges.size(); ++k) covers[k] = fill(leaves_[k], ranges[k].first, ranges[k].second);
+    do {
+      covers = add_level(covers);
+    } while (covers.size() > 1);
+  }
+
+  // Takes out the box with the highest score now, ties to the lower row, and lowers the scores of those it overlaps.
+  // Nothing once none is left with min_score or more.
+  std::optional<Box> next() {
+    std::optional<Box> taken;
+    take(levels_.size() - 1, 0, {}, taken);
+    // A score of 0 is the highest only when all are 0.
+    if (taken && taken->score > 0 && taken->box().has_area()) {
+      selected_.push_back(taken->box());
+      announce(levels_.size() - 1, 0, Neighbourhood<T>(taken->box(), harmless_));
+    }
+    return taken;
+  }
+
+ private:
+  using Leaf = detail::Leaf<T, Score>;
+  using Node = detail::Node<T, Score>;
+  using Cover = detail::Cover<T, Score>;
+  using News = std::vector<uint32_t>;       // positions in selected_
+  static constexpr size_t kMostNews = 256;  // that a leaf remembers
+  // Scores below are rounded too coarsely for a bound.
+  static constexpr Score kLeastBound = static_cast<Score>(sizeof(Score) == 4 ? 0x1p-100 : 0x1p-1000);
+
+  static Cover fill(Leaf& leaf, const Box* begin, const Box* end) {
+    leaf = {};
+    Cover cover;
+    for (const Box* box = begin; box < end; ++box) {
+      leaf.add(*box);
+      const T area = box->box().area();
+      cover.include({box->box(), area, area, {box->score, box->row}});
+    }
+    leaf.find_best();
+    return cover;
+  }
+
+  std::vector<Cover> add_level(const std::vector<Cover>& children) {
+    const size_t count = (children.size() + Node::kChildren - 1) / Node::kChildren;
+    LargeArray<Node>& nodes = levels_.emplace_back(count);
+    std::vector<Cover> covers(count);
+    for (size_t at = 0; at < count * Node::kChildren; ++at) {
+      const Cover child = at < children.size() ? children[at] : Cover{};
+      Node& node = nodes[at / Node::kChildren];
+      const size_t k = at % Node::kChildren;
+      node.covers.boxes.set(k, child.box);
+      node.covers.least_area[k] = child.least_area, node.covers.greatest_area[k] = child.greatest_area;
+      node.best[k] = child.best;
+      covers[at / Node::kChildren].include(child);
+    }
+    return covers;
+  }
+
+  // Improves bounds until the best box below this node is known and taken, or no longer beats its rivals elsewhere.
+  // What is the best then.
+  Claim<Score> take(size_t level, size_t index, Claim<Score> rival, std::optional<Box>& taken) {
+    Node& node = levels_[level][index];
+    for (;;) {
+      size_t k = 0;
+      Claim<Score> best = node.best[0], others = rival;
+      for (size_t other = 1; other < Node::kChildren; ++other) {
+        const bool is_better = best < node.best[other];
+        others.raise_to(is_better ? best : node.best[other]);
+        best = is_better ? node.best[other] : best;
+        k = is_better ? other : k;
+      }
+      if (taken || !best.exists() || best < rival) return best;
+      const size_t child = index * Node::kChildren + k;
+      node.set_best(k, level > 0 ? take(level - 1, child, others, taken) : take_from(child, best, taken));
+    }
+  }
+
+  // Takes the box of this claim out of a leaf, if the claim is still true. What is its best then.
+  Claim<Score> take_from(size_t index, Claim<Score> claim, std::optional<Box>& taken) {
+    Leaf& leaf = leaves_[index];
+    if (leaf.bounded < news_[index].size()) bound_scores(leaf, news_[index]);
+    if (leaf.best < claim) return leaf.best;
+    size_t k = 0;
+    while (leaf.rows[k] != claim.box()) ++k;
+    if (!leaf.is_exact[k]) {
+      find_score(leaf, k, news_[index]);
+      if (leaf.bounds[k] < min_score_) leaf.remove(k);
+    } else {
+      const Corners<T> box = leaf.boxes.get(k);
+      taken = {{box.x1, box.y1, box.x2, box.y2}, leaf.bounds[k], leaf.rows[k]};
+      leaf.remove(k);
+    }
+    leaf.find_best();
+    return leaf.best;
+  }
+
+  void bound_scores(Leaf& leaf, const News& news) const {
+    T left[Leaf::kBoxes];
+    detail::bound_in_vectors(leaf.boxes, selected_.data(), news.data() + leaf.bounded, news.size() - leaf.bounded,
+                             decay_, harmless_, left);
+    leaf.bounded = static_cast<uint32_t>(news.size());
+    for (size_t k = leaf.count; k-- > 0;) {
+      if (left[k] == detail::kUntouched<T>) continue;
+      const Score lowered = leaf.bounds[k] * static_cast<Score>(left[k]);
+      leaf.bounds[k] = std::min(leaf.bounds[k], std::max(lowered, kLeastBound));
+      leaf.is_exact[k] = false;
+      if (leaf.bounds[k] < min_score_) leaf.remove(k);
+    }
+    leaf.find_best();
+  }
+
+  void find_score(Leaf& leaf, size_t k, const News& news) const {
+    const Corners<T> box = leaf.boxes.get(k);
+    Score score = leaf.scores[k];
+    for (size_t begin = 0; begin < news.size(); begin += detail::kPast) {
+      const size_t count = std::min(detail::kPast, news.size() - begin);
+      T overlaps[detail::kPast];
+      detail::overlaps_in_vectors(box, selected_.data(), news.data() + begin, count, overlaps);
+      for (size_t past = 0; past < count; ++past) {
+        if (overlaps[past] > harmless_) score *= decay_.template exactly<Score>(overlaps[past]);
+      }
+    }
+    leaf.bounds[k] = score;
+    leaf.is_exact[k] = true;
+  }
+
+  // The last selected box is news to all leaves below this node that it meets.
+  void announce(size_t level, size_t index, const Neighbourhood<T>& place) {
+    const Node& node = levels_[level][index];
+    for (uint32_t meeting = detail::meeting_in_vectors(node.covers, place); meeting != 0; meeting &= meeting - 1) {
+      const size_t child = index * Node::kChildren + static_cast<size_t>(std::countr_zero(meeting));
+      if (level > 0) {
+        announce(level - 1, child, place);
+      } else {
+        tell(leaves_[child], news_[child]);
+      }
+    }
+  }
+
+  void tell(Leaf& leaf, News& news) {
+    news.push_back(static_cast<uint32_t>(selected_.size() - 1));
+    if (news.size() - leaf.bounded == kMostAtOnce) bound_scores(leaf, news);
+    if (news.size() == kMostNews) forget(leaf, news);
+  }
+
+  // Takes all news into the scores.
+  void forget(Leaf& leaf, News& news) {
+    for (size_t k = leaf.count; k-- > 0;) {
+      find_score(leaf, k, news);
+      leaf.scores[k] = leaf.bounds[k];
+      if (leaf.scores[k] < min_score_) leaf.remove(k);
+    }
+    leaf.find_best();
+    leaf.bounded = 0;
+    news.clear();
+  }
+
+  Decay decay_;
+  T harmless_;
+  Score min_score_;
+  LargeArray<Leaf> leaves_;
+  std::vector<News> news_;                // of each leaf
+  std::vector<LargeArray<Node>> levels_;  // from those above the leaves to the root
+  std::vector<Corners<T>> selected_;
+};
+
+}  // namespace hashnms

@@ -1,0 +1,117 @@
+// Exact Soft-NMS: by decreasing score as it is by then, a selected box lowers the scores of those that it overlaps.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "claim_tree.hpp"
+#include "decay.hpp"
+#include "extents.hpp"
+#include "input.hpp"
+#include "label_groups.hpp"
+#include "large_array.hpp"
+#include "parallel.hpp"
+#include "rank.hpp"
+
+namespace hashnms {
+
+enum class SoftMethod : int { gaussian = 0, linear = 1 };
+
+struct SoftNmsOptions {
+  SoftMethod method;
+  double sigma;          // of the gaussian
+  double iou_threshold;  // of the linear
+  double min_score;      // from 0 on; boxes with less never come out
+  size_t max_output;
+};
+
+// What is selected, in this order.
+template <class Score>
+struct Selection {
+  Claims<Score> claims;
+  LargeArray<Score> scores;  // of every row that was selected
+
+  explicit Selection(size_t rows) : claims(0), scores(rows) {}
+};
+
+namespace detail {
+
+inline constexpr size_t kSoftBoxesPerThread = size_t(1) << 12;
+
+// Selects among the boxes of one label, and appends to `claims`.
+template <class T, class Score, class Decay>
+void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t count, const Decay& decay, Score min_score,
+                  size_t most, LargeArray<Score>& scores, std::vector<Claim<Score>>& claims) {
+  LargeArray<ScoredBox<T, Score>> boxes(count);
+  for (size_t k = 0; k < count; ++k) {
+    const Corners<T> box = input.corners(rows[k]);
+    boxes[k] = {{box.x1, box.y1, box.x2, box.y2}, input.scores[rows[k]], rows[k]};
+  }
+  ClaimTree<T, Score, Decay> waiting(boxes.data(), count, decay, min_score);
+  for (size_t selected = 0; selected < most; ++selected) {
+    const std::optional<ScoredBox<T, Score>> box = waiting.next();
+    if (!box) return;
+    scores[box->row] = box->score;
+    claims.push_back(Claim<Score>(box->score, box->row));
+  }
+}
+
+// Groups know nothing of each other. That their selections are put in the order of scores afterwards is the order in
+// which one loop would have selected: a box selected later has no higher score, and at the same score a higher row.
+template <class T, class Score, class Decay>
+Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score min_score, size_t most,
+                        size_t threads) {
+  const LabelGroups groups(input, min_score);
+  Selection<Score> selection(input.count);
+  const size_t parts =
+      std::min(threads_for(groups.rows.size(), kSoftBoxesPerThread, threads), std::max<size_t>(groups.count(), 1));
+  std::vector<std::vector<Claim<Score>>> claims(parts);
+  std::atomic<size_t> next_group = 0;
+  run_parts(parts, [&](size_t part) {
+    for (size_t group = next_group++; group < groups.count(); group = next_group++) {
+      const size_t begin = groups.starts[group], end = groups.starts[group + 1];
+      select_group(input, groups.rows.data() + begin, end - begin, decay, min_score, most, selection.scores,
+                   claims[part]);
+    }
+  });
+  size_t total = 0;
+  for (const auto& of_part : claims) total += of_part.size();
+  selection.claims = Claims<Score>(total);
+  Claim<Score>* end = selection.claims.begin();
+  for (const auto& of_part : claims) end = std::copy(of_part.begin(), of_part.end(), end);
+  if (groups.count() > 1) sort_claims(selection.claims);
+  selection.claims.shrink(std::min(total, most));
+  return selection;
+}
+
+// The least Score that is not below the limit.
+template <class Score>
+Score rounded_up(double limit) {
+  const Score nearest = static_cast<Score>(limit);
+  return static_cast<double>(nearest) < limit ? std::nextafter(nearest, std::numeric_limits<Score>::infinity())
+                                              : nearest;
+}
+
+}  // namespace detail
+
+// Nothing if a number is not legal; the caller's other checks are trusted.
+template <class T, class Score>
+std::optional<Selection<Score>> soft_nms(const Input<T, Score>& input, const SoftNmsOptions& options, size_t threads) {
+  const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
+  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+  const Score min_score = detail::rounded_up<Score>(options.min_score);
+  if (options.method == SoftMethod::linear) {
+    return detail::select(input, LinearDecay{options.iou_threshold}, min_score, options.max_output, threads);
+  }
+  return detail::select(input, GaussianDecay{options.sigma}, min_score, options.max_output, threads);
+}
+
+}  // namespace hashnms
