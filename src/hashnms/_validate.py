@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms._core import BoxFormat
+from hashnms._core import BoxFormat, SoftMethod
 
 Array = NDArray[Any]
 
@@ -22,7 +22,7 @@ BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
 BOX_FORMATS = {"xyxy": BoxFormat.xyxy, "xywh": BoxFormat.xywh, "cxcywh": BoxFormat.cxcywh}
 
 SoftMethodName = Literal["gaussian", "linear", "hard"]
-SOFT_METHODS = ("gaussian", "linear", "hard")
+SOFT_METHODS = {"gaussian": SoftMethod.gaussian, "linear": SoftMethod.linear, "hard": None}
 
 _MOST_BOXES = 2**32 - 1
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
@@ -40,10 +40,10 @@ def boxes_array(boxes: Any, name: str = "boxes") -> Array:
     return array
 
 
-def scores_array(scores: Any, num_boxes: int) -> Array:
-    """Scores as a contiguous float32 or float64 array, one for each box."""
+def scores_array(scores: Any, num_boxes: int | None = None) -> Array:
+    """Scores as a contiguous float32 or float64 array, one for each box where their number is given."""
     array = _real_array("scores", scores)
-    if array.shape != (num_boxes,):
+    if num_boxes is not None and array.shape != (num_boxes,):
         raise ValueError(f"scores must have shape ({num_boxes},), one for each box, got {array.shape}")
     return array
 
@@ -104,11 +104,12 @@ def score_threshold_value(score_threshold: Any) -> float:
     return _number("score_threshold", score_threshold, "not NaN", lambda value: not np.isnan(value))
 
 
-def method_value(method: Any) -> str:
-    """How Soft-NMS lowers scores."""
-    if not isinstance(method, str) or method not in SOFT_METHODS:
-        raise ValueError(f"method must be one of {', '.join(SOFT_METHODS)}, got {method!r}")
-    return method
+def method_value(method: str) -> SoftMethod | None:
+    """The core's name for the way Soft-NMS lowers scores; None for the hard one, which is NMS."""
+    try:
+        return SOFT_METHODS[method]
+    except (KeyError, TypeError):
+        raise ValueError(f"method must be one of {', '.join(SOFT_METHODS)}, got {method!r}") from None
 
 
 def sigma_value(sigma: Any) -> float:

@@ -212,13 +212,13 @@ def soft_nms(
     >>> boxes = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]]
     >>> keep, decayed = soft_nms(boxes, [0.8, 0.9, 0.5])
     >>> keep, decayed.round(4)
-    (array([1, 2, 0]), array([0.9   , 0.5   , 0.2095]))
+    (array([1, 2, 0]), array([0.9   , 0.5   , 0.2097]))
     """
-    method = _validate.method_value(method)
+    soft_method = _validate.method_value(method)
     sigma = _validate.sigma_value(sigma)
     iou_threshold = _validate.share_value("iou_threshold", iou_threshold)
     min_score = _validate.min_score_value(min_score)
-    if method == "hard":
+    if soft_method is None:
         keep = nms(
             boxes,
             scores,
@@ -228,9 +228,9 @@ def soft_nms(
             max_output=max_output,
             box_format=box_format,
         )
-        return keep, _validate.scores_array(scores, len(scores))[keep]  # type: ignore[arg-type]
+        return keep, _validate.scores_array(scores)[keep]
     settings = (
-        _core.SoftMethod.gaussian if method == "gaussian" else _core.SoftMethod.linear,
+        soft_method,
         sigma,
         iou_threshold,
         min_score,
