@@ -22,37 +22,27 @@ struct BoxLanes {
   }
 };
 
-// Where boxes can lie whose IoU with this one is above `harmless`: they meet it, and their areas are not too different.
-template <class T>
-struct Neighbourhood {
-  Corners<T> box;
-  T least_area, greatest_area;
-
-  Neighbourhood(const Corners<T>& corners, T harmless) : box(corners) {
-    // An intersection is never above either area, rounded or not: so an IoU is above the ratio of the areas by a few
-    // units in the last place at most.
-    constexpr T kMargin = 1 - 32 * std::numeric_limits<T>::epsilon();
-    const T area = box.area();
-    least_area = area * harmless * kMargin;
-    if (least_area < std::numeric_limits<T>::min()) least_area = 0;  // where products are rounded coarsely
-    greatest_area = area / (harmless * kMargin);
-  }
-};
-
-// What covers all boxes of each of several groups.
+// What covers all boxes of each of several groups, and how large these are.
 template <class T, size_t lanes>
 struct CoverLanes {
   BoxLanes<T, lanes> boxes;
-  T least_area[lanes], greatest_area[lanes];
+  T greatest_width[lanes], greatest_height[lanes], least_area[lanes];
 
-  // The bits of the groups that may have a box in the neighbourhood.
-  HASHNMS_INLINE uint32_t meeting(const Neighbourhood<T>& place) const {
+  // The bits of the groups that may have a box whose IoU with this one is above `harmless`. Rounding keeps order: no
+  // intersection is above what the sizes allow, no union below either area but by a few units in the last place.
+  HASHNMS_INLINE uint32_t meeting(const Corners<T>& box, T harmless) const {
     using Mask = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    constexpr T kMargin = 1 - 32 * std::numeric_limits<T>::epsilon();
+    const T width = box.x2 - box.x1, height = box.y2 - box.y1, area = box.area();
     Mask mask = 0;
     for (size_t k = 0; k < lanes; ++k) {
-      const bool meets = (boxes.x1[k] < place.box.x2) & (boxes.x2[k] > place.box.x1) & (boxes.y1[k] < place.box.y2) &
-                         (boxes.y2[k] > place.box.y1) & (least_area[k] <= place.greatest_area) &
-                         (greatest_area[k] >= place.least_area);
+      const T most = (width < greatest_width[k] ? width : greatest_width[k]) *
+                     (height < greatest_height[k] ? height : greatest_height[k]);
+      // Less the least normal number: products below it are rounded coarsely.
+      const T needed =
+          (area > least_area[k] ? area : least_area[k]) * (harmless * kMargin) - std::numeric_limits<T>::min();
+      const bool meets = (boxes.x1[k] < box.x2) & (boxes.x2[k] > box.x1) & (boxes.y1[k] < box.y2) &
+                         (boxes.y2[k] > box.y1) & (most > needed);
       mask |= meets ? Mask(1) << k : Mask(0);
     }
     return static_cast<uint32_t>(mask);
@@ -102,20 +92,21 @@ HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selecte
   for (size_t k = 0; k < kPast; ++k) overlaps[k] = iou(box, area, others.get(k), others.get(k).area());
 }
 
+// Overloads, for a template cannot be compiled twice.
 #define HASHNMS_LANES(T)                                                                                               \
   HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, kNodeChildren>& covers,                 \
-                                                           const Neighbourhood<T>& place) {                            \
-    return covers.meeting(place);                                                                                      \
+                                                           const Corners<T>& box, T harmless) {                        \
+    return covers.meeting(box, harmless);                                                                              \
   }                                                                                                                    \
   HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, const Corners<T>* selected, \
                                                      const uint32_t* positions, size_t count,                          \
-                                                     const GaussianDecay& decay, T harmless, T* out) {                 \
-    bound_decays(boxes, selected, positions, count, decay, harmless, out);                                             \
+                                                     const GaussianDecay& decay, T harmless, T* bounds) {              \
+    bound_decays(boxes, selected, positions, count, decay, harmless, bounds);                                          \
   }                                                                                                                    \
   HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, const Corners<T>* selected, \
                                                      const uint32_t* positions, size_t count,                          \
-                                                     const LinearDecay& decay, T harmless, T* out) {                   \
-    bound_decays(boxes, selected, positions, count, decay, harmless, out);                                             \
+                                                     const LinearDecay& decay, T harmless, T* bounds) {                \
+    bound_decays(boxes, selected, positions, count, decay, harmless, bounds);                                          \
   }                                                                                                                    \
   HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,             \
                                                         const uint32_t* positions, size_t count, T* overlaps) {        \

@@ -82,13 +82,15 @@ template <class T, class Score>
 struct Cover {
   static constexpr T kInfinity = std::numeric_limits<T>::infinity();
   Corners<T> box{kInfinity, kInfinity, -kInfinity, -kInfinity};
-  T least_area = kInfinity, greatest_area = -kInfinity;
+  T greatest_width = -kInfinity, greatest_height = -kInfinity, least_area = kInfinity;
   Claim<Score> best{};
 
   void include(const Cover& other) {
     box.x1 = std::min(box.x1, other.box.x1), box.y1 = std::min(box.y1, other.box.y1);
     box.x2 = std::max(box.x2, other.box.x2), box.y2 = std::max(box.y2, other.box.y2);
-    least_area = std::min(least_area, other.least_area), greatest_area = std::max(greatest_area, other.greatest_area);
+    greatest_width = std::max(greatest_width, other.greatest_width);
+    greatest_height = std::max(greatest_height, other.greatest_height);
+    least_area = std::min(least_area, other.least_area);
     best.raise_to(other.best);
   }
 };
@@ -164,7 +166,7 @@ class ClaimTree {
     // A score of 0 is the highest only when all are 0.
     if (taken && taken->score > 0 && taken->box().has_area()) {
       selected_.push_back(taken->box());
-      announce(levels_.size() - 1, 0, Neighbourhood<T>(taken->box(), harmless_));
+      announce(levels_.size() - 1, 0);
     }
     return taken;
   }
@@ -181,10 +183,10 @@ class ClaimTree {
   static Cover fill(Leaf& leaf, const Box* begin, const Box* end) {
     leaf = {};
     Cover cover;
-    for (const Box* box = begin; box < end; ++box) {
-      leaf.add(*box);
-      const T area = box->box().area();
-      cover.include({box->box(), area, area, {box->score, box->row}});
+    for (const Box* scored = begin; scored < end; ++scored) {
+      leaf.add(*scored);
+      const Corners<T> box = scored->box();
+      cover.include({box, box.x2 - box.x1, box.y2 - box.y1, box.area(), {scored->score, scored->row}});
     }
     leaf.find_best();
     return cover;
@@ -199,7 +201,8 @@ class ClaimTree {
       Node& node = nodes[at / Node::kChildren];
       const size_t k = at % Node::kChildren;
       node.covers.boxes.set(k, child.box);
-      node.covers.least_area[k] = child.least_area, node.covers.greatest_area[k] = child.greatest_area;
+      node.covers.greatest_width[k] = child.greatest_width, node.covers.greatest_height[k] = child.greatest_height;
+      node.covers.least_area[k] = child.least_area;
       node.best[k] = child.best;
       covers[at / Node::kChildren].include(child);
     }
@@ -275,12 +278,12 @@ class ClaimTree {
   }
 
   // The last selected box is news to all leaves below this node that it meets.
-  void announce(size_t level, size_t index, const Neighbourhood<T>& place) {
-    const Node& node = levels_[level][index];
-    for (uint32_t meeting = detail::meeting_in_vectors(node.covers, place); meeting != 0; meeting &= meeting - 1) {
+  void announce(size_t level, size_t index) {
+    uint32_t meeting = detail::meeting_in_vectors(levels_[level][index].covers, selected_.back(), harmless_);
+    for (; meeting != 0; meeting &= meeting - 1) {
       const size_t child = index * Node::kChildren + static_cast<size_t>(std::countr_zero(meeting));
       if (level > 0) {
-        announce(level - 1, child, place);
+        announce(level - 1, child);
       } else {
         tell(leaves_[child], news_[child]);
       }
