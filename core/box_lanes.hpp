@@ -57,28 +57,34 @@ inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16, kPast = 16;
 template <class T>
 inline constexpr T kUntouched = 2;
 
-// Of each box, a bound of what some selected boxes leave of its score, or kUntouched.
+// Of each of the first `num_boxes`, a bound of what some selected boxes leave of its score, or kUntouched.
 template <class T, size_t lanes, class Decay>
-HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, const Corners<T>* selected, const uint32_t* positions,
-                                 size_t count, const Decay& given, T harmless, T* bounds) {
-  const Decay decay = given;
+HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, size_t num_boxes, const Corners<T>* selected,
+                                 const uint32_t* positions, size_t count, const Decay& given, T harmless, T* bounds) {
   using Flag = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  T areas[lanes], all[lanes];
-  Flag touched[lanes];
-  for (size_t k = 0; k < lanes; ++k) areas[k] = (boxes.x2[k] - boxes.x1[k]) * (boxes.y2[k] - boxes.y1[k]);
-  for (size_t k = 0; k < lanes; ++k) all[k] = Decay::template kNothing<T>, touched[k] = 0;
-  for (size_t p = 0; p < count; ++p) {
-    const Corners<T> box = selected[positions[p]];
-    const T area = box.area();
-    for (size_t k = 0; k < lanes; ++k) {
-      const T overlap = iou(box, area, boxes.get(k), areas[k]);
-      all[k] = Decay::combined(all[k], overlap > harmless ? overlap : T(0));
-      touched[k] |= Flag(overlap > harmless);
+  constexpr size_t kTogether = 8;
+  static_assert(lanes % kTogether == 0);
+  const Decay decay = given;
+  for (size_t begin = 0; begin < num_boxes; begin += kTogether) {
+    T areas[kTogether], all[kTogether];
+    Flag touched[kTogether];
+    for (size_t k = 0; k < kTogether; ++k) {
+      areas[k] = boxes.get(begin + k).area();
+      all[k] = Decay::template kNothing<T>, touched[k] = 0;
     }
-  }
-  for (size_t k = 0; k < lanes; ++k) {
-    const T bound = decay.at_most(all[k]);
-    bounds[k] = touched[k] ? bound : kUntouched<T>;
+    for (size_t p = 0; p < count; ++p) {
+      const Corners<T> box = selected[positions[p]];
+      const T area = box.area();
+      for (size_t k = 0; k < kTogether; ++k) {
+        const T overlap = iou(box, area, boxes.get(begin + k), areas[k]);
+        all[k] = Decay::combined(all[k], overlap > harmless ? overlap : T(0));
+        touched[k] |= Flag(overlap > harmless);
+      }
+    }
+    for (size_t k = 0; k < kTogether; ++k) {
+      const T bound = decay.at_most(all[k]);
+      bounds[begin + k] = touched[k] ? bound : kUntouched<T>;
+    }
   }
 }
 
@@ -93,24 +99,24 @@ HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selecte
 }
 
 // Overloads, for a template cannot be compiled twice.
-#define HASHNMS_LANES(T)                                                                                               \
-  HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, kNodeChildren>& covers,                 \
-                                                           const Corners<T>& box, T harmless) {                        \
-    return covers.meeting(box, harmless);                                                                              \
-  }                                                                                                                    \
-  HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, const Corners<T>* selected, \
-                                                     const uint32_t* positions, size_t count,                          \
-                                                     const GaussianDecay& decay, T harmless, T* bounds) {              \
-    bound_decays(boxes, selected, positions, count, decay, harmless, bounds);                                          \
-  }                                                                                                                    \
-  HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, const Corners<T>* selected, \
-                                                     const uint32_t* positions, size_t count,                          \
-                                                     const LinearDecay& decay, T harmless, T* bounds) {                \
-    bound_decays(boxes, selected, positions, count, decay, harmless, bounds);                                          \
-  }                                                                                                                    \
-  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,             \
-                                                        const uint32_t* positions, size_t count, T* overlaps) {        \
-    overlaps_of(box, selected, positions, count, overlaps);                                                            \
+#define HASHNMS_LANES(T)                                                                                              \
+  HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, kNodeChildren>& covers,                \
+                                                           const Corners<T>& box, T harmless) {                       \
+    return covers.meeting(box, harmless);                                                                             \
+  }                                                                                                                   \
+  HASHNMS_VECTOR_CLONES static void bound_in_vectors(                                                                 \
+      const BoxLanes<T, kLeafBoxes>& boxes, size_t num_boxes, const Corners<T>* selected, const uint32_t* positions,  \
+      size_t count, const GaussianDecay& decay, T harmless, T* bounds) {                                              \
+    bound_decays(boxes, num_boxes, selected, positions, count, decay, harmless, bounds);                              \
+  }                                                                                                                   \
+  HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, size_t num_boxes,          \
+                                                     const Corners<T>* selected, const uint32_t* positions,           \
+                                                     size_t count, const LinearDecay& decay, T harmless, T* bounds) { \
+    bound_decays(boxes, num_boxes, selected, positions, count, decay, harmless, bounds);                              \
+  }                                                                                                                   \
+  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,            \
+                                                        const uint32_t* positions, size_t count, T* overlaps) {       \
+    overlaps_of(box, selected, positions, count, overlaps);                                                           \
   }
 
 HASHNMS_LANES(float)

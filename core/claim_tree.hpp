@@ -45,11 +45,16 @@ struct Leaf {
   bool is_exact[kBoxes];  // whether the bound is the score
   uint32_t count;
   uint32_t bounded;   // how much of the news the bounds know
-  Claim<Score> best;  // of those with the bounds; no claim if none is left
+  Claim<Score> best;  // by the bounds; no claim if none is left
 
   void find_best() {
     best = {};
     for (size_t k = 0; k < count; ++k) best.raise_to({bounds[k], rows[k]});
+  }
+  size_t lane_of_best() const {
+    size_t k = 0;
+    while (rows[k] != best.box()) ++k;
+    return k;
   }
   void add(const ScoredBox<T, Score>& box) {
     boxes.set(count, box.box());
@@ -175,8 +180,8 @@ class ClaimTree {
   using Leaf = detail::Leaf<T, Score>;
   using Node = detail::Node<T, Score>;
   using Cover = detail::Cover<T, Score>;
-  using News = std::vector<uint32_t>;       // positions in selected_
-  static constexpr size_t kMostNews = 256;  // that a leaf remembers
+  using News = std::vector<uint32_t>;        // positions in selected_
+  static constexpr size_t kMostNews = 1024;  // that a leaf remembers
   // Scores below are rounded too coarsely for a bound.
   static constexpr Score kLeastBound = static_cast<Score>(sizeof(Score) == 4 ? 0x1p-100 : 0x1p-1000);
 
@@ -224,39 +229,41 @@ class ClaimTree {
       }
       if (taken || !best.exists() || best < rival) return best;
       const size_t child = index * Node::kChildren + k;
-      node.set_best(k, level > 0 ? take(level - 1, child, others, taken) : take_from(child, best, taken));
+      node.set_best(k, level > 0 ? take(level - 1, child, others, taken) : take_from(child, others, taken));
     }
   }
 
-  // Takes the box of this claim out of a leaf, if the claim is still true. What is its best then.
-  Claim<Score> take_from(size_t index, Claim<Score> claim, std::optional<Box>& taken) {
+  // The same for a leaf.
+  Claim<Score> take_from(size_t index, Claim<Score> rival, std::optional<Box>& taken) {
     Leaf& leaf = leaves_[index];
     if (leaf.bounded < news_[index].size()) bound_scores(leaf, news_[index]);
-    if (leaf.best < claim) return leaf.best;
-    size_t k = 0;
-    while (leaf.rows[k] != claim.box()) ++k;
-    if (!leaf.is_exact[k]) {
-      find_score(leaf, k, news_[index]);
-      if (leaf.bounds[k] < min_score_) leaf.remove(k);
-    } else {
-      const Corners<T> box = leaf.boxes.get(k);
-      taken = {{box.x1, box.y1, box.x2, box.y2}, leaf.bounds[k], leaf.rows[k]};
-      leaf.remove(k);
+    while (leaf.best.exists() && !(leaf.best < rival) && !taken) {
+      const size_t k = leaf.lane_of_best();
+      if (!leaf.is_exact[k]) {
+        find_score(leaf, k, news_[index]);
+        if (leaf.bounds[k] < min_score_) leaf.remove(k);
+      } else {
+        const Corners<T> box = leaf.boxes.get(k);
+        taken = {{box.x1, box.y1, box.x2, box.y2}, leaf.bounds[k], leaf.rows[k]};
+        leaf.remove(k);
+      }
+      leaf.find_best();
     }
-    leaf.find_best();
     return leaf.best;
   }
 
   void bound_scores(Leaf& leaf, const News& news) const {
     T left[Leaf::kBoxes];
-    detail::bound_in_vectors(leaf.boxes, selected_.data(), news.data() + leaf.bounded, news.size() - leaf.bounded,
-                             decay_, harmless_, left);
+    detail::bound_in_vectors(leaf.boxes, leaf.count, selected_.data(), news.data() + leaf.bounded,
+                             news.size() - leaf.bounded, decay_, harmless_, left);
     leaf.bounded = static_cast<uint32_t>(news.size());
+    for (size_t k = 0; k < leaf.count; ++k) {
+      const bool is_touched = left[k] != detail::kUntouched<T>;
+      const Score lowered = std::max(leaf.bounds[k] * static_cast<Score>(left[k]), kLeastBound);
+      leaf.bounds[k] = is_touched && lowered < leaf.bounds[k] ? lowered : leaf.bounds[k];
+      leaf.is_exact[k] &= !is_touched;
+    }
     for (size_t k = leaf.count; k-- > 0;) {
-      if (left[k] == detail::kUntouched<T>) continue;
-      const Score lowered = leaf.bounds[k] * static_cast<Score>(left[k]);
-      leaf.bounds[k] = std::min(leaf.bounds[k], std::max(lowered, kLeastBound));
-      leaf.is_exact[k] = false;
       if (leaf.bounds[k] < min_score_) leaf.remove(k);
     }
     leaf.find_best();
