@@ -8,23 +8,11 @@ HNMS in front of it gains, as in the appendix of the paper.
 
 from __future__ import annotations
 
-import argparse
 import math
-import platform
 from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-
-import hashnms
-from benchmarks.timing import shortest
-from hashnms import Hnms, Limit, SoftNms, Suppression
-from hashnms.synthetic import PRESETS, make_scene
 
 SIZES = [100, 1000, 9000, 45_000, 100_000]
 #: What the paper's appendix reports for HNMS (alpha 0.73) before Soft-NMS: by K, on CARPK, SKU-110K and CrowdHuman.

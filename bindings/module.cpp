@@ -18,11 +18,19 @@
 #include "iou_hash.hpp"
 #include "nms.hpp"
 #include "soft_nms.hpp"
+#include "top_k.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace hashnms::bindings {
+
+template <class Score>
+nb::object rows_of(const Claims<Score>& claims) {
+  const NewArray<int64_t> rows({claims.size()});
+  std::transform(claims.begin(), claims.end(), rows.data, [](const auto& claim) { return int64_t{claim.box()}; });
+  return rows.object;
+}
 
 nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, const HashFamily& family, BoxFormat box_format,
                 size_t num_threads) {
@@ -31,10 +39,7 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, const Ha
       const nb::gil_scoped_release unlocked;
       return hashnms::hnms(input, family, num_threads);
     }();
-    if (!kept) return nb::none();
-    const NewArray<int64_t> keep({kept->size()});
-    std::transform(kept->begin(), kept->end(), keep.data, [](const auto& claim) { return int64_t{claim.box()}; });
-    return keep.object;
+    return kept ? rows_of(*kept) : nb::none();
   });
 }
 
@@ -58,20 +63,28 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, double io
 nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, SoftMethod method, double sigma,
                     double iou_threshold, double min_score, size_t max_output, BoxFormat box_format,
                     size_t num_threads) {
-  return with_input(boxes, scores, labels, box_format, [&]<class T, class Score>(const Input<T, Score>& input) -> nb::object {
-    const auto selection = [&] {
+  return with_input(
+      boxes, scores, labels, box_format, [&]<class T, class Score>(const Input<T, Score>& input) -> nb::object {
+        const auto selection = [&] {
+          const nb::gil_scoped_release unlocked;
+          return hashnms::soft_nms(input, {method, sigma, iou_threshold, min_score, max_output}, num_threads);
+        }();
+        if (!selection) return nb::none();
+        const NewArray<Score> decayed({selection->claims.size()});
+        std::transform(selection->claims.begin(), selection->claims.end(), decayed.data,
+                       [&](const auto& claim) { return selection->scores[claim.box()]; });
+        return nb::make_tuple(rows_of(selection->claims), decayed.object);
+      });
+}
+
+nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, double score_threshold, size_t most_of_label,
+                 size_t most_in_all, BoxFormat box_format) {
+  return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
+    const auto top = [&] {
       const nb::gil_scoped_release unlocked;
-      return hashnms::soft_nms(input, {method, sigma, iou_threshold, min_score, max_output}, num_threads);
+      return hashnms::top_k(input, {score_threshold, most_of_label, most_in_all});
     }();
-    if (!selection) return nb::none();
-    const auto& claims = selection->claims;
-    const NewArray<int64_t> keep({claims.size()});
-    const NewArray<Score> decayed({claims.size()});
-    for (size_t k = 0; k < claims.size(); ++k) {
-      keep.data[k] = claims[k].box();
-      decayed.data[k] = selection->scores[claims[k].box()];
-    }
-    return nb::make_tuple(keep.object, decayed.object);
+    return top ? rows_of(*top) : nb::none();
   });
 }
 
@@ -190,6 +203,12 @@ NB_MODULE(_core, m) {
                 "box_format: BoxFormat, num_threads: int) -> "
                 "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[typing.Any]] | None"),
         "The boxes that Soft-NMS selects, in this order, and their scores by then.");
+  m.def("top_k", &bindings::top_k, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "score_threshold"_a,
+        "most_of_label"_a, "most_in_all"_a, "box_format"_a,
+        nb::sig("def top_k(" HASHNMS_ARRAYS
+                "score_threshold: float, most_of_label: int, most_in_all: int, box_format: BoxFormat) -> "
+                "numpy.typing.NDArray[numpy.int64] | None"),
+        "The boxes with the highest scores, of each label and in all.");
   m.def("iou_hash", &bindings::iou_hash, "boxes"_a, "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
         nb::sig("def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, "
                 "box_format: BoxFormat) -> numpy.typing.NDArray[numpy.int64] | None"),

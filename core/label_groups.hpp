@@ -1,41 +1,38 @@
-// The boxes that take part, label by label.
+// Rows of the input, label by label.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "input.hpp"
-#include "label_ids.hpp"
 #include "large_array.hpp"
 #include "rank.hpp"
 
 namespace hashnms {
 
 struct LabelGroups {
-  LargeArray<uint32_t> rows;   // in order within a group
+  LargeArray<uint32_t> rows;   // increasing within a group
   std::vector<size_t> starts;  // of the groups in them, and their end
 
-  size_t count() const { return starts.size() - 1; }
-
-  // Boxes with min_score or more.
-  template <class T, class Score>
-  LabelGroups(const Input<T, Score>& input, Score min_score) : rows(input.count), starts{0} {
-    size_t taking_part = 0;
-    for (size_t row = 0; row < input.count; ++row) {
-      rows[taking_part] = static_cast<uint32_t>(row);
-      taking_part += input.scores[row] >= min_score;
-    }
-    rows.shrink(taking_part);
-    if (input.labels) sort_by_label(LabelIds<T>(input.labels, input.count));
-    if (rows.size() > 0) starts.push_back(rows.size());
+  // Of increasing rows; labels may be null, then there is one group.
+  LabelGroups(LargeArray<uint32_t> some_rows, const int64_t* labels) : rows(std::move(some_rows)), starts{0} {
+    if (rows.size() == 0) return;
+    if (labels) sort_by(labels);
+    starts.push_back(rows.size());
   }
 
+  size_t count() const { return starts.size() - 1; }
+  size_t size(size_t group) const { return starts[group + 1] - starts[group]; }
+  uint32_t* begin(size_t group) { return rows.data() + starts[group]; }
+  const uint32_t* begin(size_t group) const { return rows.data() + starts[group]; }
+
  private:
-  template <class T>
-  void sort_by_label(const LabelIds<T>& ids) {
-    Claims<T> claims(rows.size());  // a label id is as wide as T
-    for (size_t k = 0; k < rows.size(); ++k) claims[k] = Claim<T>::ranked(ids[rows[k]], rows[k]);
+  void sort_by(const int64_t* labels) {
+    Claims<double> claims(rows.size());  // whose ranks are the labels
+    for (size_t k = 0; k < rows.size(); ++k) {
+      claims[k] = Claim<double>::ranked(static_cast<uint64_t>(labels[rows[k]]) + (uint64_t(1) << 63), rows[k]);
+    }
     sort_claims(claims);
     for (size_t k = 0; k < rows.size(); ++k) {
       rows[k] = claims[k].box();
@@ -43,5 +40,18 @@ struct LabelGroups {
     }
   }
 };
+
+// The rows with a score that fits.
+template <class Score, class Fits>
+LargeArray<uint32_t> rows_with(const Score* scores, size_t count, const Fits& fits) {
+  LargeArray<uint32_t> rows(count);
+  size_t found = 0;
+  for (size_t row = 0; row < count; ++row) {
+    rows[found] = static_cast<uint32_t>(row);
+    found += fits(scores[row]);
+  }
+  rows.shrink(found);
+  return rows;
+}
 
 }  // namespace hashnms

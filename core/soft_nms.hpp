@@ -69,7 +69,8 @@ void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t cou
 template <class T, class Score, class Decay>
 Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score min_score, size_t most,
                         size_t threads) {
-  const LabelGroups groups(input, min_score);
+  const LabelGroups groups(rows_with(input.scores, input.count, [=](Score score) { return score >= min_score; }),
+                           input.labels);
   Selection<Score> selection(input.count);
   const size_t parts =
       std::min(threads_for(groups.rows.size(), kSoftBoxesPerThread, threads), std::max<size_t>(groups.count(), 1));
@@ -77,8 +78,7 @@ Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score 
   std::atomic<size_t> next_group = 0;
   run_parts(parts, [&](size_t part) {
     for (size_t group = next_group++; group < groups.count(); group = next_group++) {
-      const size_t begin = groups.starts[group], end = groups.starts[group + 1];
-      select_group(input, groups.rows.data() + begin, end - begin, decay, min_score, most, selection.scores,
+      select_group(input, groups.begin(group), groups.size(group), decay, min_score, most, selection.scores,
                    claims[part]);
     }
   });

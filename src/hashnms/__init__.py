@@ -13,10 +13,19 @@ except ImportError as error:
 from hashnms import boxes, evaluate, reference, synthetic
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
+from hashnms.pipeline import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppressed, Suppression, TopK
 from hashnms.suppression import batched_nms, hnms, nms, soft_nms
 
 __all__ = [
+    "Hnms",
     "IoUHash",
+    "Limit",
+    "Nms",
+    "ScoreThreshold",
+    "SoftNms",
+    "Suppressed",
+    "Suppression",
+    "TopK",
     "alpha_for_bound",
     "batched_nms",
     "boxes",

@@ -52,6 +52,9 @@ def soft_nms(boxes: object, scores: object, labels: object, method: SoftMethod, 
     The boxes that Soft-NMS selects, in this order, and their scores by then.
     """
 
+def top_k(boxes: object, scores: object, labels: object, score_threshold: float, most_of_label: int, most_in_all: int, box_format: BoxFormat) -> numpy.typing.NDArray[numpy.int64] | None:
+    """The boxes with the highest scores, of each label and in all."""
+
 def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, box_format: BoxFormat) -> numpy.typing.NDArray[numpy.int64] | None:
     """The codes i, j, m, n; None if one of them does not fit 64 bits."""
 

@@ -7,7 +7,7 @@ the arrays looked at here: `plain_arrays` converts them, `legal_numbers` and `re
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
@@ -99,9 +99,12 @@ def share_value(name: str, share: Any) -> float:
 
 def score_threshold_value(score_threshold: Any) -> float:
     """A number; -inf, which every score is above, for None."""
-    if score_threshold is None:
-        return -np.inf
-    return _number("score_threshold", score_threshold, "not NaN", lambda value: not np.isnan(value))
+    return -np.inf if score_threshold is None else score_value("score_threshold", score_threshold)
+
+
+def score_value(name: str, score: Any) -> float:
+    """Any number that scores can be compared with."""
+    return _number(name, score, "not NaN", lambda value: not np.isnan(value))
 
 
 def method_value(method: str) -> SoftMethod | None:
@@ -155,6 +158,21 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
 def num_hashes_value(num_hashes: Any) -> int:
     """The K of Multi-HNMS. More than a thousand shifts of a cell would only cost time."""
     return count_value("num_hashes", num_hashes, most=1000)
+
+
+def steps_tuple(steps: Any, base: type, kinds: list[type]) -> tuple[Any, ...]:
+    """The steps of a chain, one or more."""
+    need = f"steps must be one or more of {', '.join(kind.__name__ for kind in kinds)}"
+    if isinstance(steps, str) or not isinstance(steps, Iterable):
+        hint = " (Suppression.parse reads strings)" if isinstance(steps, str) else ""
+        raise TypeError(f"{need}, got {steps!r}{hint}")
+    chain = tuple(steps)
+    if not chain:
+        raise ValueError(f"{need}, got none")
+    for step in chain:
+        if not isinstance(step, base):
+            raise TypeError(f"{need}, got {step!r}")
+    return chain
 
 
 def legal_numbers(boxes: Array, scores: Array, box_format: str) -> None:

@@ -1,0 +1,56 @@
+// The boxes with the highest scores.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "extents.hpp"
+#include "input.hpp"
+#include "label_groups.hpp"
+#include "large_array.hpp"
+#include "rank.hpp"
+
+namespace hashnms {
+
+struct TopOptions {
+  double score_threshold;  // boxes need a score above it; -inf for all
+  size_t most_of_label, most_in_all;
+};
+
+namespace detail {
+
+// Moves the greatest claims, up to so many, to the front, in no particular order; where they end.
+template <class Score>
+Claim<Score>* move_greatest(Claim<Score>* begin, Claim<Score>* end, size_t most) {
+  if (static_cast<size_t>(end - begin) <= most) return end;
+  std::nth_element(begin, begin + most, end, [](const auto& a, const auto& b) { return b < a; });
+  return begin + most;
+}
+
+}  // namespace detail
+
+// As claims, greatest first. Nothing if a number is not legal; the caller's other checks are trusted.
+template <class T, class Score>
+std::optional<Claims<Score>> top_k(const Input<T, Score>& input, const TopOptions& options) {
+  const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
+  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+  const LabelGroups groups(
+      rows_with(input.scores, input.count, [&](Score score) { return double(score) > options.score_threshold; }),
+      options.most_of_label < input.count ? input.labels : nullptr);
+  Claims<Score> claims(groups.rows.size());
+  Claim<Score>* end = claims.begin();
+  for (size_t group = 0; group < groups.count(); ++group) {
+    Claim<Score>* const begin = end;
+    end = std::transform(groups.begin(group), groups.begin(group) + groups.size(group), begin,
+                         [&](uint32_t row) { return input.claim(row); });
+    end = detail::move_greatest(begin, end, options.most_of_label);
+  }
+  end = detail::move_greatest(claims.begin(), end, options.most_in_all);
+  claims.shrink(static_cast<size_t>(end - claims.begin()));
+  sort_claims(claims);
+  return claims;
+}
+
+}  // namespace hashnms

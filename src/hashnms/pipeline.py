@@ -1,0 +1,358 @@
+"""`Suppression`: a whole chain of suppression steps as one value, said once and used by detectors, files and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hashnms import _core, _validate
+from hashnms._validate import Array, BoxFormatName, SoftMethodName
+from hashnms.suppression import hnms, nms, soft_nms
+
+
+class Suppressed(NamedTuple):
+    """What a `Suppression` returns: int64 indices into its input, by decreasing score, and the final scores."""
+
+    keep: NDArray[np.int64]
+    scores: NDArray[Any]
+
+
+class Candidates(NamedTuple):
+    """What a step is given: plain arrays, by increasing index, with legal numbers unless it is the first step."""
+
+    boxes: Array
+    scores: Array
+    labels: Array | None
+    box_format: BoxFormatName
+
+    def of(self, rows: Array, scores: Array) -> Candidates:
+        """Some of them, with the scores they have by now."""
+        labels = None if self.labels is None else self.labels[rows]
+        return Candidates(self.boxes[rows], scores, labels, self.box_format)
+
+    def top(
+        self, *, score_threshold: float = -np.inf, of_label: int | None = None, in_all: int | None = None
+    ) -> Suppressed:
+        """Those with the highest scores."""
+        settings = (
+            score_threshold,
+            _validate.max_output_value(of_label),
+            _validate.max_output_value(in_all),
+            _validate.box_format_value(self.box_format),
+        )
+        keep = _core.top_k(self.boxes, self.scores, self.labels, *settings)
+        if keep is None:
+            _validate.legal_numbers(self.boxes, self.scores, self.box_format)
+            raise AssertionError("the core refused legal numbers")
+        return Suppressed(keep, self.scores[keep])
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a `Suppression`: a frozen dataclass of numbers and names, checked when it is made.
+
+    In the short notation it is its name and its values, `name:value/value`. Values at the end may be left out, and are
+    left out beyond the first `_shown` where they are the defaults.
+    """
+
+    _shown: ClassVar[int] = 1
+
+    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+        """The boxes that pass, by decreasing score, ties to the lower index; `most`: the first so many will do."""
+        raise NotImplementedError
+
+    @classmethod
+    def _written(cls, first_value: str | None) -> list[str]:  # noqa: ARG003
+        """The fields whose values the short notation gives, in its order."""
+        return [field.name for field in fields(cls)]
+
+    def _set(self, **values: Any) -> None:
+        """While it is being made: it is frozen."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __str__(self) -> str:
+        names = self._written(str(getattr(self, fields(self)[0].name)))
+        while len(names) > self._shown and getattr(self, names[-1]) == getattr(type(self), names[-1]):
+            names.pop()
+        return f"{_name_of(type(self))}:{'/'.join(_text_of(getattr(self, name)) for name in names)}"
+
+
+@dataclass(frozen=True)
+class Hnms(Step):
+    """`hnms`: the best box of each cell, `num_hashes` times. `hnms:0.73/1`."""
+
+    alpha: float = 0.7
+    num_hashes: int = 1
+    _shown: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        self._set(alpha=_validate.alpha_value(self.alpha))
+        self._set(num_hashes=_validate.num_hashes_value(self.num_hashes))
+
+    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+        boxes, scores, labels, box_format = candidates
+        alpha, num_hashes = self.alpha, self.num_hashes
+        keep = hnms(boxes, scores, alpha=alpha, num_hashes=num_hashes, labels=labels, box_format=box_format)[:most]
+        return Suppressed(keep, scores[keep])
+
+
+@dataclass(frozen=True)
+class Nms(Step):
+    """`nms`: exact greedy NMS. `nms:0.5`."""
+
+    iou_threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
+
+    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+        boxes, scores, labels, box_format = candidates
+        keep = nms(boxes, scores, self.iou_threshold, labels=labels, max_output=most, box_format=box_format)
+        return Suppressed(keep, scores[keep])
+
+
+@dataclass(frozen=True)
+class SoftNms(Step):
+    """`soft_nms`. `softnms:gaussian/0.5`: the method, its sigma or IoU threshold, and a min_score if it is not 0.001.
+
+    The one of `sigma` and `iou_threshold` that the method does not use is set to its default.
+    """
+
+    method: SoftMethodName = "gaussian"
+    sigma: float = 0.5
+    iou_threshold: float = 0.3
+    min_score: float = 1e-3
+    _shown: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        _validate.method_value(self.method)
+        self._set(sigma=_validate.sigma_value(self.sigma))
+        self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
+        self._set(min_score=_validate.min_score_value(self.min_score))
+        unused = "iou_threshold" if self.method == "gaussian" else "sigma"
+        self._set(**{unused: getattr(SoftNms, unused)})
+
+    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+        boxes, scores, labels, box_format = candidates
+        return Suppressed(
+            *soft_nms(boxes, scores, **asdict(self), labels=labels, max_output=most, box_format=box_format)
+        )
+
+    @classmethod
+    def _written(cls, first_value: str | None) -> list[str]:
+        return ["method", "sigma" if first_value in (None, "gaussian") else "iou_threshold", "min_score"]
+
+
+@dataclass(frozen=True)
+class TopK(Step):
+    """The best `k` boxes of each label: the paper's P1 and P2. `top:9000`."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        self._set(k=_validate.count_value("k", self.k, least=0))
+
+    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+        return candidates.top(of_label=self.k, in_all=most)
+
+
+@dataclass(frozen=True)
+class Limit(Step):
+    """The best `k` boxes in all: the paper's P3. `limit:1000`."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        self._set(k=_validate.count_value("k", self.k, least=0))
+
+    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+        return candidates.top(in_all=self.k if most is None else min(self.k, most))
+
+
+@dataclass(frozen=True)
+class ScoreThreshold(Step):
+    """The boxes with a score above it, strictly. `score:0.05`."""
+
+    score_threshold: float
+
+    def __post_init__(self) -> None:
+        self._set(score_threshold=_validate.score_value("score_threshold", self.score_threshold))
+
+    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+        return candidates.top(score_threshold=self.score_threshold, in_all=most)
+
+
+#: Every step by its name in the short notation and in dicts. A new method is a new entry.
+STEPS: dict[str, type[Step]] = {
+    "top": TopK,
+    "hnms": Hnms,
+    "nms": Nms,
+    "softnms": SoftNms,
+    "limit": Limit,
+    "score": ScoreThreshold,
+}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Suppression:
+    """A chain of steps as one immutable value, e.g. "the best 9,000, HNMS, then NMS at 0.5, at most 1,000 out".
+
+    Each step gets what the one before it left. Values can be compared, hashed and pickled, written in a short notation
+    (`str` and `parse`) and as plain dicts (`to_dict` and `from_dict`).
+
+    Args:
+        steps: one or more of `TopK`, `Hnms`, `Nms`, `SoftNms`, `Limit`, `ScoreThreshold`.
+
+    >>> suppression = Suppression([TopK(9000), Hnms(alpha=0.73, num_hashes=1), Nms(0.5), Limit(1000)])
+    >>> str(suppression)
+    'top:9000+hnms:0.73/1+nms:0.5+limit:1000'
+    >>> Suppression.parse("top:9000+hnms:0.73/1+nms:0.5+limit:1000") == suppression
+    True
+    >>> suppression([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.875, 0.5])
+    Suppressed(keep=array([1, 2]), scores=array([0.875, 0.5  ]))
+    """
+
+    steps: tuple[Step, ...]
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        object.__setattr__(self, "steps", _validate.steps_tuple(steps, Step, list(STEPS.values())))
+
+    def __call__(
+        self,
+        boxes: ArrayLike,
+        scores: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        box_format: BoxFormatName = "xyxy",
+    ) -> Suppressed:
+        """Suppress boxes.
+
+        Args:
+            boxes: (N, 4), see `hnms` for the types.
+            scores: (N,), any real numbers.
+            labels: (N,) integers or None. Boxes of different labels never meet.
+            box_format: "xyxy", "xywh" or "cxcywh".
+
+        Returns:
+            `Suppressed(keep, scores)`: int64 indices into the input, by decreasing final score, ties to the lower
+            index, and these scores: float32 or float64, lower than the given ones where a step is `SoftNms`.
+        """
+        candidates = Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format)
+        rows: Array | None = None  # in the input; None for all of them
+        for step, following in zip(self.steps, [*self.steps[1:], None], strict=True):
+            kept = step.apply(candidates, following.k if isinstance(following, Limit) else None)
+            keep = kept.keep if rows is None else rows[kept.keep]
+            if following is not None:  # ties go by index at every step
+                order = np.argsort(keep)
+                rows = keep[order]
+                candidates = candidates.of(kept.keep[order], kept.scores[order])
+        return Suppressed(keep, kept.scores)
+
+    @classmethod
+    def parse(cls, text: str) -> Suppression:
+        """The value of a short notation: steps joined by +, each `name:value/value`.
+
+        >>> Suppression.parse("hnms:0.7/2").steps
+        (Hnms(alpha=0.7, num_hashes=2),)
+        >>> Suppression.parse("softnms:linear/0.3+limit:100").steps[1]
+        Limit(k=100)
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a string such as 'hnms:0.7/1+nms:0.5', got {text!r}")
+        starts = [0, *(plus.end() for plus in _PLUS.finditer(text))]
+        ends = [*(start - 1 for start in starts[1:]), len(text)]
+        return cls(_parse_step(text, start, end) for start, end in zip(starts, ends, strict=True))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Suppression:
+        """The value of what `to_dict` gives."""
+        if not isinstance(data, Mapping) or set(data) != {"steps"} or not isinstance(data["steps"], (list, tuple)):
+            raise ValueError(f"data must be a dict with a list of steps, {{'steps': [...]}}, got {data!r}")
+        return cls(_step_from_dict(entry) for entry in data["steps"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain dicts, lists, numbers and strings, for JSON and the like.
+
+        >>> Suppression.parse("nms:0.5+limit:9").to_dict()
+        {'steps': [{'step': 'nms', 'iou_threshold': 0.5}, {'step': 'limit', 'k': 9}]}
+        """
+        return {"steps": [{"step": _name_of(type(step)), **asdict(step)} for step in self.steps]}
+
+    def __str__(self) -> str:
+        return "+".join(map(str, self.steps))
+
+    def __repr__(self) -> str:
+        return f"Suppression.parse({str(self)!r})"
+
+
+#: A plus sign between steps, not one within a number such as 1e+3.
+_PLUS = re.compile(r"(?<![\d.][eE])\+")
+_PARSERS: dict[str, tuple[Any, str]] = {"int": (int, "an integer"), "float": (float, "a number")}
+
+
+def _name_of(kind: type[Step]) -> str:
+    return next(name for name, step in STEPS.items() if step is kind)
+
+
+def _text_of(value: Any) -> str:
+    """As short as reads back the same, without a plus sign."""
+    return str(value).removesuffix(".0").replace("e+", "e")
+
+
+def _parse_step(text: str, start: int, end: int) -> Step:
+    """The step that stands at text[start:end]."""
+    step_text = text[start:end].strip()
+    start = text.index(step_text, start)
+    name, colon, values_text = step_text.partition(":")
+    if name not in STEPS:
+        raise _unreadable(text, start, name, f"a step must be one of {', '.join(STEPS)}, got {name!r}")
+    kind = STEPS[name]
+    values = values_text.split("/") if colon else []
+    names = kind._written(values[0] if values else None)
+    types = {field.name: str(field.type) for field in fields(kind)}
+    place = start + len(name) + 1
+    arguments = {}
+    for field_name, value in zip(names, values, strict=False):
+        parse, need = _PARSERS.get(types[field_name], (str, ""))
+        try:
+            arguments[field_name] = parse(value)
+            kind(**{**_placeholders(kind), **arguments})
+        except (ValueError, TypeError) as error:
+            message = str(error) if field_name in arguments else f"{field_name} must be {need}, got {value!r}"
+            raise _unreadable(text, place, value, message) from None
+        place += len(value) + 1
+    form = f"{name}:{'/'.join(names)}"
+    if len(values) > len(names):
+        raise _unreadable(text, place, values[len(names)], f"{name} must be {form}, got {len(values)} values")
+    if any(field.default is MISSING and field.name not in arguments for field in fields(kind)):
+        raise _unreadable(text, start, step_text, f"{name} must be {form}, got {step_text!r}")
+    return kind(**arguments)
+
+
+def _placeholders(kind: type[Step]) -> dict[str, Any]:
+    """Something legal for fields without a default: while the values are read, one after the other."""
+    return {field.name: 0 for field in fields(kind) if field.default is MISSING}
+
+
+def _unreadable(text: str, start: int, part: str, message: str) -> ValueError:
+    mark = " " * start + "^" * max(len(part), 1)
+    return ValueError(f"{message}\n    {text}\n    {mark}")
+
+
+def _step_from_dict(entry: Any) -> Step:
+    names = ", ".join(STEPS)
+    if not isinstance(entry, Mapping) or entry.get("step") not in list(STEPS):
+        raise ValueError(f"a step must be a dict whose 'step' is one of {names}, got {entry!r}")
+    kind = STEPS[entry["step"]]
+    known = [field.name for field in fields(kind)]
+    required = {field.name for field in fields(kind) if field.default is MISSING}
+    arguments = {name: value for name, value in entry.items() if name != "step"}
+    if not required <= set(arguments) <= set(known):
+        raise ValueError(f"a step {entry['step']} must be a dict with {', '.join(known)}, got {entry!r}")
+    return kind(**arguments)
