@@ -20,12 +20,29 @@ def run(*arguments):
     return runner.invoke(hashnms.cli.app, list(arguments))
 
 
-def test_demo_prints_a_row_for_nms_for_one_to_four_hashes_and_for_both():
+def test_demo_prints_a_row_for_each_method_and_for_each_with_a_pre_filter():
     result = run("demo", "--preset", "crowd", "--boxes", "500", "--seed", "3", "--alpha", "0.73")
     assert result.exit_code == 0
     assert "crowd: 27 objects, 500 raw boxes" in result.output
-    for method in ("NMS 0.502", "HNMS 0.73/1 ", "HNMS 0.73/2", "HNMS 0.73/3", "HNMS 0.73/4", "HNMS 0.73/1 + NMS"):
-        assert method in result.output
+    rows = [line.split() for line in result.output.splitlines() if "%" in line]  # "0.12 ms" are two
+    assert [row[0] for row in rows] == [
+        "nms:0.502",
+        *(f"hnms:0.73/{num_hashes}" for num_hashes in range(1, 5)),
+        "+nms:0.502",  # below a line with hnms:0.73/1
+        "softnms:gaussian/0.5",
+        "+softnms:gaussian/0.5",
+    ]
+    assert [row[1] for row in rows][:5] == ["500"] * 5
+    assert rows[5][1] == rows[7][1] == rows[1][2]  # what HNMS keeps goes on
+    assert rows[0][5:] == rows[6][5:] == ["1.0x", "100.0%", "100.0%"]
+
+
+def test_demo_fits_a_terminal_of_80_columns(monkeypatch):
+    monkeypatch.setattr(hashnms.cli.console, "_width", 80)
+    output = run("demo", "--boxes", "45000").output
+    assert max(map(len, output.splitlines())) <= 80
+    assert "…" not in output
+    assert "+softnms:gaussian/0.5" in output
 
 
 def test_bound_prints_the_table_and_its_inverse():
