@@ -1,64 +1,220 @@
 """How fast is soft_nms? `make bench`, or `python -m benchmarks.soft_nms --help`.
 
-Gaussian Soft-NMS (sigma 0.5, min_score 0.001) on one thread, and how many times as long the peers take that are
-installed: OpenCV, ensemble-boxes, and, where numba is, the plain O(N**2) loop compiled. Every answer of the plain loop is
-compared with ours first; OpenCV's and ensemble-boxes' are not comparable, see docs/soft_nms.md. Then what
-HNMS in front of it gains, as in the appendix of the paper.
+Gaussian Soft-NMS (sigma 0.5, min_score 0.001) on one thread, and how many times as long others take: the plain O(N**2)
+loop compiled (plain_soft_nms.cpp, with the C++ compiler of the machine), whose answer ours must equal in every bit, and
+OpenCV and ensemble-boxes where they are installed, whose answers differ (docs/soft_nms.md). Then what HNMS in front of
+it gains, beside what the appendix of the paper reports.
 """
 
 from __future__ import annotations
 
-import math
+import argparse
+import ctypes
+import os
+import platform
+import subprocess
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import hashnms
+from benchmarks.timing import shortest
+from hashnms import Hnms, SoftNms, Suppression, soft_nms
+from hashnms.synthetic import PRESETS, Scene, make_scene
 
 SIZES = [100, 1000, 9000, 45_000, 100_000]
-#: What the paper's appendix reports for HNMS (alpha 0.73) before Soft-NMS: by K, on CARPK, SKU-110K and CrowdHuman.
+SIGMA, MIN_SCORE, FEW = 0.5, 1e-3, 1000
+#: What the paper's appendix reports for HNMS, alpha 0.73, before Soft-NMS: by K, on CARPK, SKU-110K and CrowdHuman.
 PAPER = {1: (4.00, 3.40, 2.52), 2: (5.62, 5.43, 3.85), 3: (7.41, 6.77, 4.77), 4: (8.57, 7.94, 5.53)}
 
 Call = Callable[[], Any]
+#: Boxes, scores and how many to select at most -> a call.
+Peer = Callable[[Any, Any, int], Call]
 
 
-def compiled_plain_loop() -> Any:
-    """The textbook loop: find the best box, lower those that it overlaps, drop those that fall below min_score."""
-    from numba import njit
+def compiled_plain_loop(folder: Path) -> Peer:
+    """With the flags of the package itself, so that it rounds as ours does."""
+    library = folder / "plain_soft_nms.so"
+    compiler = os.environ.get("CXX", "c++")
+    flags = ["-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
+    source = Path(__file__).with_name("plain_soft_nms.cpp")
+    subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
+    function = ctypes.CDLL(str(library)).plain_soft_nms
+    function.restype = ctypes.c_size_t
 
-    @njit
-    def plain_loop(boxes: Any, all_scores: Any, sigma: float, min_score: float, max_output: int) -> Any:
-        rows = np.flatnonzero(all_scores >= min_score)
-        x1, y1, x2, y2 = boxes[rows, 0], boxes[rows, 1], boxes[rows, 2], boxes[rows, 3]
-        scores = all_scores[rows]
-        left = len(rows)
-        keep = np.empty(left, np.int64)
-        decayed = np.empty(left, scores.dtype)
-        kept = 0
-        while left > 0 and kept < max_output:
-            best = 0
-            for k in range(1, left):
-                if scores[k] > scores[best] or (scores[k] == scores[best] and rows[k] < rows[best]):
-                    best = k
-            keep[kept], decayed[kept] = rows[best], scores[best]
-            kept += 1
-            left -= 1
-            bx1, by1, bx2, by2 = x1[best], y1[best], x2[best], y2[best]
-            area = (bx2 - bx1) * (by2 - by1)
-            x1[best], y1[best], x2[best], y2[best] = x1[left], y1[left], x2[left], y2[left]
-            scores[best], rows[best] = scores[left], rows[left]
-            k = 0
-            while k < left:
-                width, height = min(bx2, x2[k]) - max(bx1, x1[k]), min(by2, y2[k]) - max(by1, y1[k])
-                if width > 0 and height > 0:
-                    overlap = width * height
-                    iou = float(overlap / (area + (x2[k] - x1[k]) * (y2[k] - y1[k]) - overlap))
-                    scores[k] *= np.float32(math.exp(-(iou * iou) / sigma))
-                    if scores[k] < min_score:
-                        left -= 1
-                        x1[k], y1[k], x2[k], y2[k] = x1[left], y1[left], x2[left], y2[left]
-                        scores[k], rows[k] = scores[left], rows[left]
-                        continue
-                k += 1
-        return keep[:kept], decayed[:kept]
+    def peer(boxes: Any, scores: Any, most: int) -> Call:
+        rows, decayed = np.empty(len(boxes), np.int64), np.empty(len(boxes), np.float32)
 
-    return plain_loop
+        def call() -> Any:
+            arrays = boxes.ctypes, scores.ctypes, ctypes.c_size_t(len(boxes))
+            limits = ctypes.c_double(SIGMA), ctypes.c_float(MIN_SCORE), ctypes.c_size_t(most)
+            count = function(arrays[0], arrays[1], arrays[2], *limits, rows.ctypes, decayed.ctypes)
+            return rows[:count], decayed[:count]
+
+        return call
+
+    return peer
+
+
+def opencv(boxes: Any, scores: Any, most: int) -> Call:
+    import cv2
+
+    x1, y1, x2, y2 = boxes.T
+    xywh = np.rint(np.stack([x1, y1, x2 - x1, y2 - y1], axis=1)).astype(int).tolist()  # it takes no others
+    listed = scores.tolist()
+    method = cv2.dnn.SOFT_NMSMETHOD_SOFTNMS_GAUSSIAN
+    return lambda: cv2.dnn.softNMSBoxes(xywh, listed, MIN_SCORE, 0.3, top_k=most, sigma=SIGMA, method=method)
+
+
+def ensemble_boxes(boxes: Any, scores: Any, most: int) -> Call:
+    from ensemble_boxes import soft_nms as their_soft_nms
+
+    del most  # it knows no limit
+    shares = (boxes / boxes.max()).astype(np.float64)
+    labels = np.zeros(len(boxes))
+    return lambda: their_soft_nms([shares], [scores.astype(np.float64)], [labels], sigma=SIGMA, thresh=MIN_SCORE)
+
+
+#: Peer -> the module it needs, its call, and the most boxes it does within a minute.
+PEERS: dict[str, tuple[str, Peer, int]] = {
+    "OpenCV": ("cv2", opencv, 45_000),
+    "ensemble-boxes": ("ensemble_boxes", ensemble_boxes, 9000),
+}
+
+
+def check(scene: Scene, plain: Peer) -> None:
+    for most in (FEW, len(scene.boxes)):
+        keep, decayed = soft_nms(scene.boxes, scene.scores, max_output=most)
+        expected_keep, expected_decayed = plain(scene.boxes, scene.scores, most)()
+        if not np.array_equal(keep, expected_keep) or decayed.tobytes() != expected_decayed.tobytes():
+            raise SystemExit(f"soft_nms of {len(scene.boxes):,} boxes differs from the plain loop: nothing is timed")
+
+
+def against_peers(preset: str, sizes: list[int], plain: Peer) -> Table:
+    installed = {name: peer for name, (module, peer, _) in PEERS.items() if find_spec(module)}
+    table = Table(title=f"soft_nms, {preset}, gaussian, sigma {SIGMA}, min_score {MIN_SCORE}, float32, one thread")
+    columns = ["boxes", "selected", "ns per box", "plain loop / ours"]
+    columns += [f"{name} / ours" for name in installed]
+    columns += [f"max_output={FEW}: selected", "ns per box", "plain loop, all / ours", "plain loop, same limit / ours"]
+    for column in columns:
+        table.add_column(column, justify="right")
+    for size in track(sizes, description="peers", transient=True):
+        scene = make_scene(preset, size)
+        check(scene, plain)
+        data = scene.boxes, scene.scores
+        calls: dict[str, Call] = {
+            "ours": lambda data=data: soft_nms(*data),  # type: ignore[misc]
+            "few": lambda data=data: soft_nms(*data, max_output=FEW),  # type: ignore[misc]
+            "plain": plain(*data, size),
+            "plain few": plain(*data, FEW),
+        }
+        calls |= {name: peer(*data, size) for name, peer in installed.items() if size <= PEERS[name][2]}
+        best = shortest(calls, rounds=max(4, min(20, 40_000 // size)))
+        selected = len(soft_nms(*data)[0])
+        table.add_row(
+            f"{size:,}",
+            f"{selected:,}",
+            f"{best['ours'] / size * 1e9:.0f}",
+            f"{best['plain'] / best['ours']:.1f}x",
+            *(f"{best[name] / best['ours']:.0f}x" if name in best else "" for name in installed),
+            f"{min(selected, FEW):,}",
+            f"{best['few'] / size * 1e9:.0f}",
+            f"{best['plain'] / best['few']:.1f}x",
+            f"{best['plain few'] / best['few']:.1f}x",
+        )
+    return table
+
+
+def growth(preset: str, sizes: list[int]) -> Table:
+    """At constant density: the objects grow with the boxes. And what threads over labels gain."""
+    table = Table(title=f"soft_nms, {preset}, {sizes[0] // 103} boxes an object at every size")
+    for column in ("boxes", "ns per box", f"against {sizes[0]:,}", "3 labels: ns per box", "one / two threads"):
+        table.add_column(column, justify="right")
+    first = 0.0
+    for size in track(sizes, description="growth", transient=True):
+        scene = make_scene(preset, size, num_objects=round(PRESETS[preset].num_objects * size / sizes[0]))
+        data = scene.boxes, scene.scores
+
+        def on_threads(num_threads: int, labels: Any, data: Any = data) -> Call:
+            def call() -> Any:
+                hashnms.set_num_threads(num_threads)
+                return soft_nms(*data, labels=labels)
+
+            return call
+
+        calls = {"ours": on_threads(1, None), "one": on_threads(1, scene.labels), "two": on_threads(2, scene.labels)}
+        best = {name: seconds / size * 1e9 for name, seconds in shortest(calls, rounds=5).items()}
+        first = first or best["ours"]
+        table.add_row(
+            f"{size:,}",
+            f"{best['ours']:.0f}",
+            f"{best['ours'] / first:.2f}x",
+            f"{best['one']:.0f}",
+            f"{best['one'] / best['two']:.2f}x",
+        )
+    hashnms.set_num_threads(1)
+    return table
+
+
+def with_hnms(size: int, plain: Peer) -> Table:
+    """The paper's appendix: HNMS with alpha 0.73 before Soft-NMS, on the densities of its three datasets."""
+    table = Table(title=f"HNMS 0.73/K before Soft-NMS, {size:,} boxes: how many times as fast as Soft-NMS alone")
+    columns = ("K", "scene", "kept by HNMS", "plain loop", "the paper", "ours", "selected in common: recall, precision")
+    for column in columns:
+        table.add_column(column, justify="right")
+    presets = {"parking_lot": "CARPK", "shelf": "SKU-110K", "crowd": "CrowdHuman"}
+    for place, (preset, dataset) in enumerate(presets.items()):
+        scene = make_scene(preset, size)
+        data = scene.boxes, scene.scores
+        alone = Suppression([SoftNms()])(*data).keep
+        for num_hashes, factors in PAPER.items():
+            chain = Suppression([Hnms(0.73, num_hashes), SoftNms()])
+            hashed = hashnms.hnms(*data, alpha=0.73, num_hashes=num_hashes)
+            fewer = np.ascontiguousarray(scene.boxes[hashed]), np.ascontiguousarray(scene.scores[hashed])
+            calls = {
+                "hnms": lambda data=data, k=num_hashes: hashnms.hnms(*data, alpha=0.73, num_hashes=k),
+                "plain": plain(*data, size),
+                "plain fewer": plain(*fewer, size),
+                "ours": lambda data=data: soft_nms(*data),
+                "chain": lambda data=data, chain=chain: chain(*data),
+            }
+            best = shortest(calls, rounds=4)
+            agreed = hashnms.evaluate.agreement(chain(*data).keep, alone)
+            table.add_row(
+                f"{num_hashes}",
+                f"{preset} ({dataset})",
+                f"{len(hashed) / size:.0%}",
+                f"{best['plain'] / (best['hnms'] + best['plain fewer']):.2f}x",
+                f"{factors[place]:.2f}x",
+                f"{best['ours'] / best['chain']:.2f}x",
+                f"{agreed.recall:.0%}, {agreed.precision:.0%}",
+            )
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", choices=PRESETS, default="parking_lot")
+    parser.add_argument("--largest", type=int, default=45_000, help="leave out sizes above this (default: 45000)")
+    arguments = parser.parse_args()
+
+    hashnms.set_num_threads(1)
+    console = Console(width=140)
+    with TemporaryDirectory() as folder:
+        plain = compiled_plain_loop(Path(folder))
+        sizes = [size for size in SIZES if size <= arguments.largest]
+        console.print(against_peers(arguments.preset, sizes, plain))
+        console.print(growth(arguments.preset, [9000, 45_000, 100_000]))
+        console.print(with_hnms(45_000, plain))
+    console.print(f"{platform.processor() or platform.machine()}, NumPy {np.__version__}")
+
+
+if __name__ == "__main__":
+    main()
