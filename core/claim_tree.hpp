@@ -99,16 +99,25 @@ class ClaimTree {
  public:
   using Box = ScoredBox<T, Score>;
 
-  // Scores are from min_score on, and that is not negative. The boxes, one or more, are reordered.
+  // Scores are from min_score on, and that is not negative. Rows are 0 .. count - 1, one or more. The boxes are
+  // reordered.
   ClaimTree(Box* boxes, size_t count, const Decay& decay, Score min_score)
-      : decay_(decay), harmless_(decay.template harmless<T, Score>()), min_score_(min_score), leaves_(0) {
+      : decay_(decay),
+        harmless_(decay.template harmless<T, Score>()),
+        min_score_(min_score),
+        leaves_(0),
+        leaf_of_(count) {
     std::vector<std::pair<const Box*, const Box*>> ranges;
     for_each_neighbourhood(boxes, boxes + count, Leaf::kBoxes,
                            [&](const Box* begin, const Box* end) { ranges.emplace_back(begin, end); });
     leaves_ = LargeArray<Leaf>(ranges.size());
     news_.resize(ranges.size());
     std::vector<Cover> covers(ranges.size());
-    for (size_t k = 0; k < ranges.size(); ++k) covers[k] = fill(leaves_[k], ranges[k].first, ranges[k].second);
+    for (size_t k = 0; k < ranges.size(); ++k) {
+      const auto [begin, end] = ranges[k];
+      covers[k] = fill(leaves_[k], begin, end);
+      for (const Box* box = begin; box < end; ++box) leaf_of_[box->row] = static_cast<uint32_t>(k);
+    }
     do {
       covers = add_level(covers);
     } while (covers.size() > 1);
@@ -187,6 +196,7 @@ class ClaimTree {
   // The same for a leaf.
   Claim<Score> take_from(size_t index, Claim<Score> rival, std::optional<Box>& taken) {
     Leaf& leaf = leaves_[index];
+    if (rival.exists()) fetch(leaf_of_[rival.box()]);  // where it goes on
     if (leaf.bounded < news_[index].size()) bound_scores(leaf, news_[index]);
     while (leaf.best.exists() && !(leaf.best < rival) && !taken) {
       const size_t k = leaf.lane_of_best();
@@ -201,6 +211,12 @@ class ClaimTree {
       leaf.find_best();
     }
     return leaf.best;
+  }
+
+  void fetch(size_t index) const {
+    prefetch(&news_[index]);
+    const auto* begin = reinterpret_cast<const char*>(&leaves_[index]);
+    for (size_t byte = 0; byte < sizeof(Leaf); byte += 64) prefetch(begin + byte);
   }
 
   void bound_scores(Leaf& leaf, const News& news) const {
@@ -270,6 +286,7 @@ class ClaimTree {
   T harmless_;
   Score min_score_;
   LargeArray<Leaf> leaves_;
+  LargeArray<uint32_t> leaf_of_;          // of each box, by its row
   std::vector<News> news_;                // of each leaf
   std::vector<LargeArray<Node>> levels_;  // from those above the leaves to the root
   std::vector<Corners<T>> selected_;

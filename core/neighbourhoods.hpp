@@ -37,22 +37,23 @@ void for_each_neighbourhood(Box* begin, Box* end, size_t most, const Use& use) {
   for (int axis = 1; axis < 4; ++axis) widest = width(axis) > width(widest) ? axis : widest;
   const auto key = [widest](const Box& box) { return box.corners[widest]; };
 
-  // About in the middle, by the median of a sample, without a branch that cannot be foreseen.
-  constexpr size_t kSample = 15;
-  decltype(key(*begin)) sample[kSample];
-  for (size_t k = 0; k < kSample; ++k) sample[k] = key(begin[count * k / kSample]);
-  std::nth_element(sample, sample + kSample / 2, sample + kSample);
-  const auto pivot = sample[kSample / 2];
   Box* middle = begin;
-  for (Box* at = begin; at < end; ++at) {
-    const Box box = *at;
-    *at = *middle;
-    *middle = box;
-    middle += key(box) < pivot;
+  if (count > 8 * most) {  // about in the middle, by the median of a sample, without a branch that cannot be foreseen
+    constexpr size_t kSample = 15;
+    decltype(key(*begin)) sample[kSample];
+    for (size_t k = 0; k < kSample; ++k) sample[k] = key(begin[count * k / kSample]);
+    std::nth_element(sample, sample + kSample / 2, sample + kSample);
+    const auto pivot = sample[kSample / 2];
+    for (Box* at = begin; at < end; ++at) {
+      const Box box = *at;
+      *at = *middle;
+      *middle = box;
+      middle += key(box) < pivot;
+    }
   }
-  // Or in the very middle, where so many are equal that the median does not halve them.
+  // Where few are left or many are equal, so that ranges become full.
   if (static_cast<size_t>(std::min(middle - begin, end - middle)) < count / 8) {
-    middle = begin + count / 2;
+    middle = begin + (count / most + 1) / 2 * most;
     std::nth_element(begin, middle, end, [&](const Box& a, const Box& b) { return key(a) < key(b); });
   }
   for_each_neighbourhood(begin, middle, most, use);

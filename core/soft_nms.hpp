@@ -53,14 +53,14 @@ void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t cou
   LargeArray<ScoredBox<T, Score>> boxes(count);
   for (size_t k = 0; k < count; ++k) {
     const Corners<T> box = input.corners(rows[k]);
-    boxes[k] = {{box.x1, box.y1, box.x2, box.y2}, input.scores[rows[k]], rows[k]};
+    boxes[k] = {{box.x1, box.y1, box.x2, box.y2}, input.scores[rows[k]], static_cast<uint32_t>(k)};
   }
   ClaimTree<T, Score, Decay> waiting(boxes.data(), count, decay, min_score);
   for (size_t selected = 0; selected < most; ++selected) {
     const std::optional<ScoredBox<T, Score>> box = waiting.next();
     if (!box) return;
-    scores[box->row] = box->score;
-    claims.push_back(Claim<Score>(box->score, box->row));
+    scores[rows[box->row]] = box->score;
+    claims.push_back(Claim<Score>(box->score, rows[box->row]));
   }
 }
 
