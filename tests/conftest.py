@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,3 +87,31 @@ def real_images(max_images: int = 3) -> list[Any]:
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
     files = [file for folder in sorted(REAL.iterdir()) for file in sorted(folder.glob("*.npz"))[:max_images]]
     return [pytest.param(file, id=f"{file.parent.name}/{file.stem}") for file in files]
+
+
+_MEMORY_SCRIPT = """
+import ctypes, sys
+import numpy as np
+from hashnms import *
+from hashnms.synthetic import lattice
+call, dtype, num_threads = sys.argv[1:]
+boxes = lattice(10**6, 8, 9).astype(dtype)  # none overlaps: all are kept, the most memory
+scores = np.random.default_rng(0).random(len(boxes)).astype(dtype)
+set_num_threads(int(num_threads))
+eval(call, {**globals(), "boxes": boxes[:1000], "scores": scores[:1000]})
+
+def kibibytes(field):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
+
+ctypes.CDLL(None).malloc_trim(0)
+open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
+before = kibibytes("VmRSS")
+eval(call)
+print((kibibytes("VmHWM") - before) * 1024 / len(boxes))
+"""
+
+
+def bytes_per_box(call: str, dtype: str, num_threads: int) -> float:
+    """The memory, result included, that a call takes on a million `boxes` and `scores` none of which overlap."""
+    command = [sys.executable, "-c", _MEMORY_SCRIPT, call, dtype, str(num_threads)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

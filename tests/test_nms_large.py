@@ -1,11 +1,11 @@
 """Exact NMS of many boxes: the same on any number of threads, in little memory, fast in its worst cases."""
 
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from conftest import bytes_per_box
 from test_nms import assert_same
 
 import hashnms
@@ -114,41 +114,13 @@ def test_the_time_grows_with_the_boxes_not_with_their_square(shape, iou_threshol
     assert seconds(128_000) < 80 * seconds(8_000) + 0.2
 
 
-MEMORY_SCRIPT = """
-import ctypes, sys
-import numpy as np
-import hashnms
-count, num_threads, dtype, iou_threshold = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
-side = int(count**0.5)
-x, y = np.meshgrid(np.arange(side) * 9.0, np.arange(side) * 9.0)
-corner = np.stack([x.ravel(), y.ravel()], axis=1)
-boxes = np.concatenate([corner, corner + 8], axis=1).astype(dtype)  # none overlaps: all are kept, the most memory
-scores = np.random.default_rng(0).random(len(boxes)).astype(dtype)
-hashnms.set_num_threads(num_threads)
-hashnms.nms(boxes[:1000], scores[:1000], iou_threshold)
-del x, y, corner
-
-def kibibytes(field):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
-
-ctypes.CDLL(None).malloc_trim(0)
-open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
-before = kibibytes("VmRSS")
-hashnms.nms(boxes, scores, iou_threshold, return_suppressor=True)
-result = 16 * len(boxes)
-print(((kibibytes("VmHWM") - before) * 1024 - result) / len(boxes))
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured through /proc")
 @pytest.mark.parametrize("iou_threshold", [0.05, 0.7])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_memory_is_at_most_100_bytes_a_box_beyond_input_and_result(num_threads, dtype, iou_threshold):
-    arguments = [str(value) for value in (10**6, num_threads, dtype, iou_threshold)]
-    command = [sys.executable, "-c", MEMORY_SCRIPT, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert 20 < float(result.stdout) <= 100
+    call = f"nms(boxes, scores, {iou_threshold}, return_suppressor=True)"
+    assert 20 < bytes_per_box(call, dtype, num_threads) - 16 <= 100
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """Soft-NMS against the plain loop of the reference: the same boxes, in the same order, with the same bits of scores."""
 
 import re
+import sys
+import time
 
 import numpy as np
 import pytest
-from conftest import BOX_KINDS, boxes_and_scores, real_images
+from conftest import BOX_KINDS, boxes_and_scores, bytes_per_box, real_images
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -175,6 +177,32 @@ def test_threads_do_not_change_the_result(num_labels):
     for keep, scores in results[1:]:
         assert np.array_equal(keep, results[0][0])
         assert scores.tobytes() == results[0][1].tobytes()
+
+
+@pytest.mark.parametrize("method", ["gaussian", "linear"])
+@pytest.mark.parametrize(
+    "shape", [shape for shape in WORST_CASES if shape not in ("needles", "sizes from 1e-3 to 1e6")]
+)
+def test_the_time_grows_with_the_boxes_not_with_their_square(shape, method):
+    """Eight times the boxes, about eight times the time, where the square would be 64 times."""
+
+    def seconds(count):
+        boxes = WORST_CASES[shape](count).astype(np.float32)
+        scores = np.random.default_rng(37).random(count).astype(np.float32)
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            soft_nms(boxes, scores, method=method)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert seconds(64_000) < 24 * seconds(8_000) + 0.1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured through /proc")
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 120), ("float64", 200)])
+def test_memory_is_a_few_times_the_input(dtype, most):
+    assert 20 < bytes_per_box("soft_nms(boxes, scores)", dtype, num_threads=1) <= most
 
 
 @pytest.mark.parametrize("box_format", ["xywh", "cxcywh"])
