@@ -51,7 +51,7 @@ struct CoverLanes {
 
 namespace detail {
 
-inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16, kPast = 16;
+inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16, kPast = 32;
 
 // Says that a score stays as it is.
 template <class T>
@@ -88,14 +88,22 @@ HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, size_t num_box
   }
 }
 
-// The IoU of a box with up to kPast selected ones.
+// The IoU of a box with each of some selected ones.
 template <class T>
 HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selected, const uint32_t* positions,
                                 size_t count, T* overlaps) {
-  BoxLanes<T, kPast> others;
+  constexpr size_t kTogether = 8;
   const T area = box.area();
-  for (size_t k = 0; k < kPast; ++k) others.set(k, selected[positions[k < count ? k : 0]]);
-  for (size_t k = 0; k < kPast; ++k) overlaps[k] = iou(box, area, others.get(k), others.get(k).area());
+  size_t begin = 0;
+  for (; begin + kTogether <= count; begin += kTogether) {
+    BoxLanes<T, kTogether> others;
+    for (size_t k = 0; k < kTogether; ++k) others.set(k, selected[positions[begin + k]]);
+    for (size_t k = 0; k < kTogether; ++k) overlaps[begin + k] = iou(box, area, others.get(k), others.get(k).area());
+  }
+  for (; begin < count; ++begin) {
+    const Corners<T>& other = selected[positions[begin]];
+    overlaps[begin] = iou(box, area, other, other.area());
+  }
 }
 
 // Overloads, for a template cannot be compiled twice.

@@ -31,10 +31,10 @@ template <class T, class Score>
 struct Leaf {
   static constexpr size_t kBoxes = kLeafBoxes;
   BoxLanes<T, kBoxes> boxes;
-  Score scores[kBoxes];  // before any of the news
-  Score bounds[kBoxes];  // of the scores now
+  Score scores[kBoxes];
+  uint16_t known[kBoxes];  // how much of the news the scores know
+  Score bounds[kBoxes];    // of the scores now; once all news is known, the scores
   uint32_t rows[kBoxes];
-  bool is_exact[kBoxes];  // whether the bound is the score
   uint32_t count;
   uint32_t bounded;   // how much of the news the bounds know
   Claim<Score> best;  // by the bounds; no claim if none is left
@@ -52,13 +52,13 @@ struct Leaf {
     boxes.set(count, box.box());
     scores[count] = bounds[count] = box.score;
     rows[count] = box.row;
-    is_exact[count++] = true;
+    known[count++] = 0;
   }
   void remove(size_t k) {
     --count;
     boxes.set(k, boxes.get(count));
     boxes.set(count, {});
-    scores[k] = scores[count], bounds[k] = bounds[count], rows[k] = rows[count], is_exact[k] = is_exact[count];
+    scores[k] = scores[count], known[k] = known[count], bounds[k] = bounds[count], rows[k] = rows[count];
   }
 };
 
@@ -198,19 +198,33 @@ class ClaimTree {
     Leaf& leaf = leaves_[index];
     if (rival.exists()) fetch(leaf_of_[rival.box()]);  // where it goes on
     if (leaf.bounded < news_[index].size()) bound_scores(leaf, news_[index]);
+    bool tried_one = false;
     while (leaf.best.exists() && !(leaf.best < rival) && !taken) {
       const size_t k = leaf.lane_of_best();
-      if (!leaf.is_exact[k]) {
-        find_score(leaf, k, news_[index]);
-        if (leaf.bounds[k] < min_score_) leaf.remove(k);
-      } else {
+      if (leaf.known[k] == leaf.bounded) {
         const Corners<T> box = leaf.boxes.get(k);
         taken = {{box.x1, box.y1, box.x2, box.y2}, leaf.bounds[k], leaf.rows[k]};
         leaf.remove(k);
+      } else if (!tried_one) {
+        find_score(leaf, k, news_[index]);
+        if (leaf.bounds[k] < min_score_) leaf.remove(k);
+        tried_one = true;
+      } else {
+        find_scores(leaf, news_[index], rival);
       }
       leaf.find_best();
     }
     return leaf.best;
+  }
+
+  // Of all boxes that may be the best: where there are several, they are about equal, and there may be many.
+  void find_scores(Leaf& leaf, const News& news, Claim<Score> rival) const {
+    for (size_t k = leaf.count; k-- > 0;) {
+      if (Claim<Score>(leaf.bounds[k], leaf.rows[k]) < rival) continue;
+      if (leaf.known[k] < leaf.bounded) find_score(leaf, k, news);
+      rival.raise_to({leaf.bounds[k], leaf.rows[k]});
+      if (leaf.bounds[k] < min_score_) leaf.remove(k);
+    }
   }
 
   void fetch(size_t index) const {
@@ -223,12 +237,12 @@ class ClaimTree {
     T left[Leaf::kBoxes];
     detail::bound_in_vectors(leaf.boxes, leaf.count, selected_.data(), news.data() + leaf.bounded,
                              news.size() - leaf.bounded, decay_, harmless_, left);
-    leaf.bounded = static_cast<uint32_t>(news.size());
+    const uint32_t before = std::exchange(leaf.bounded, static_cast<uint32_t>(news.size()));
     for (size_t k = 0; k < leaf.count; ++k) {
       const bool is_touched = left[k] != detail::kUntouched<T>;
       const Score lowered = std::max(leaf.bounds[k] * static_cast<Score>(left[k]), kLeastBound);
       leaf.bounds[k] = is_touched && lowered < leaf.bounds[k] ? lowered : leaf.bounds[k];
-      leaf.is_exact[k] &= !is_touched;
+      leaf.known[k] = static_cast<uint16_t>(!is_touched && leaf.known[k] == before ? leaf.bounded : leaf.known[k]);
     }
     for (size_t k = leaf.count; k-- > 0;) {
       if (leaf.bounds[k] < min_score_) leaf.remove(k);
@@ -238,17 +252,16 @@ class ClaimTree {
 
   void find_score(Leaf& leaf, size_t k, const News& news) const {
     const Corners<T> box = leaf.boxes.get(k);
-    Score score = leaf.scores[k];
-    for (size_t begin = 0; begin < news.size(); begin += detail::kPast) {
+    for (size_t begin = leaf.known[k]; begin < news.size(); begin += detail::kPast) {
       const size_t count = std::min(detail::kPast, news.size() - begin);
       T overlaps[detail::kPast];
       detail::overlaps_in_vectors(box, selected_.data(), news.data() + begin, count, overlaps);
       for (size_t past = 0; past < count; ++past) {
-        if (overlaps[past] > harmless_) score *= decay_.template exactly<Score>(overlaps[past]);
+        if (overlaps[past] > harmless_) leaf.scores[k] *= decay_.template exactly<Score>(overlaps[past]);
       }
     }
-    leaf.bounds[k] = score;
-    leaf.is_exact[k] = true;
+    leaf.known[k] = static_cast<uint16_t>(news.size());
+    leaf.bounds[k] = leaf.scores[k];
   }
 
   // The last selected box is news to all leaves below this node that it meets.
@@ -274,7 +287,7 @@ class ClaimTree {
   void forget(Leaf& leaf, News& news) {
     for (size_t k = leaf.count; k-- > 0;) {
       find_score(leaf, k, news);
-      leaf.scores[k] = leaf.bounds[k];
+      leaf.known[k] = 0;
       if (leaf.scores[k] < min_score_) leaf.remove(k);
     }
     leaf.find_best();

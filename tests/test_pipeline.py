@@ -3,7 +3,7 @@
 import json
 import pickle
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, dataclass
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hashnms
 from hashnms import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppressed, Suppression, TopK, hnms, nms, soft_nms
 from hashnms.boxes import to_xyxy
-from hashnms.pipeline import STEPS
+from hashnms.pipeline import STEPS, Step
 from hashnms.synthetic import make_scene
 
 EXAMPLES = {
@@ -39,6 +39,9 @@ def test_the_short_notation_is_read_and_written(text):
 
 
 def test_values_may_be_left_out_and_spaces_put_in():
+    assert Suppression.parse("softnms : linear / 0.5+hnms: 0.5 /2") == Suppression(
+        [SoftNms("linear", iou_threshold=0.5), Hnms(0.5, 2)]
+    )
     assert Suppression.parse(" hnms + nms + softnms:linear ") == Suppression([Hnms(), Nms(), SoftNms("linear")])
     assert Suppression.parse("softnms") == Suppression([SoftNms()])
     assert Suppression.parse("softnms:gaussian/1e+3+limit:5") == Suppression([SoftNms(sigma=1000), Limit(5)])
@@ -82,9 +85,10 @@ def test_a_dict_survives_json():
 
 
 def test_numbers_of_other_types_become_plain_ones():
-    suppression = Suppression([Hnms(np.float64(0.5), np.int64(2)), TopK(np.int32(7))])
+    suppression = Suppression([Hnms(np.float64(0.5), np.int64(2)), TopK(np.int32(7)), SoftNms(np.str_("linear"))])
     assert json.dumps(suppression.to_dict())
-    assert str(suppression) == "hnms:0.5/2+top:7"
+    assert str(suppression) == "hnms:0.5/2+top:7+softnms:linear/0.3"
+    assert repr(suppression.steps[2]).startswith("SoftNms(method='linear'")
 
 
 def test_values_are_immutable_and_comparable():
@@ -239,6 +243,11 @@ def test_a_bad_text_is_shown_where_it_is_bad(text, message):
         Suppression.parse(text)
 
 
+@dataclass(frozen=True)
+class Unlisted(Nms):
+    """A step that the table does not know."""
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -246,6 +255,10 @@ def test_a_bad_text_is_shown_where_it_is_bad(text, message):
         (lambda: Suppression(5), TypeError, "ScoreThreshold, got 5"),
         (lambda: Suppression("nms:0.5"), TypeError, "got 'nms:0.5' (Suppression.parse reads strings)"),
         (lambda: Suppression([Nms(0.5), 0.7]), TypeError, "ScoreThreshold, got 0.7"),
+        (lambda: Suppression([Step()]), TypeError, "ScoreThreshold, got Step()"),
+        (lambda: Suppression([Unlisted(0.5)]), TypeError, "ScoreThreshold, got Unlisted(iou_threshold=0.5)"),
+        (lambda: TopK(10**5000), ValueError, "k must be at most 9223372036854775807, got an integer of thousands of"),
+        (lambda: SoftNms(sigma=10**5000), ValueError, "sigma must be in [1e-30, 1e30], got an integer of thousands of"),
         (lambda: Suppression.parse(None), TypeError, "text must be a string such as 'hnms:0.7/1+nms:0.5', got None"),
         (lambda: Hnms(alpha=0), ValueError, "alpha must be in (0, 1), got 0"),
         (lambda: Hnms(num_hashes=0), ValueError, "num_hashes must be at least 1, got 0"),
@@ -269,12 +282,20 @@ def test_a_bad_text_is_shown_where_it_is_bad(text, message):
         ),
         (lambda: Suppression.from_dict({"steps": [{"step": "top"}]}), ValueError, "a step top must be a dict with k"),
         (lambda: Suppression.from_dict({"steps": [["top"]]}), ValueError, "a step must be a dict whose 'step' is"),
+        (lambda: Suppression.from_dict({"steps": [{"step": np.ones(2)}]}), ValueError, "a step must be a dict whose"),
         (lambda: Suppression.from_dict({"steps": [{"step": []}]}), ValueError, "a step must be a dict whose 'step' is"),
     ],
 )
 def test_bad_values_are_refused(make, error, message):
     with pytest.raises(error, match=re.escape(message)):
         make()
+
+
+def test_an_error_in_a_later_step_names_the_row_of_the_input():
+    boxes = np.tile([0.0, 0.0, 10.0, 10.0], (6, 1))
+    boxes[4] = [0, 1e3, 1e3, np.nextafter(1e3, 2e3)]  # so flat and so far that HNMS has no cell for it
+    with pytest.raises(ValueError, match=re.escape("in row 4 (1 such row)")):
+        Suppression.parse("top:2+hnms")(boxes, [0.1, 0.2, 0.3, 0.4, 0.9, 0.5])
 
 
 def test_every_step_is_exported():

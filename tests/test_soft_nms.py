@@ -199,6 +199,19 @@ def test_the_time_grows_with_the_boxes_not_with_their_square(shape, method):
     assert seconds(64_000) < 24 * seconds(8_000) + 0.1
 
 
+@pytest.mark.parametrize(("sigma", "score", "min_score"), [(1e3, 0.5, 1e-3), (10.0, 1e-36, 0.0)])
+def test_many_equal_boxes_that_hardly_decay_take_each_pair_once(sigma, score, min_score):
+    """Their scores are so nearly equal that no bound tells them apart, again and again."""
+
+    def seconds(count):
+        boxes, scores = np.tile(np.float32([0, 0, 10, 10]), (count, 1)), np.full(count, score, np.float32)
+        start = time.perf_counter()
+        assert len(soft_nms(boxes, scores, sigma=sigma, min_score=min_score)[0]) == count
+        return time.perf_counter() - start
+
+    assert seconds(2400) < 40 * seconds(600) + 0.1  # the cube would be 64 times, and seconds
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured through /proc")
 @pytest.mark.parametrize(("dtype", "most"), [("float32", 120), ("float64", 200)])
 def test_memory_is_a_few_times_the_input(dtype, most):

@@ -149,9 +149,9 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
     if value is None or isinstance(count, bool):
         raise TypeError(f"{name} must be an integer, got {count!r}")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
+        raise ValueError(f"{name} must be at least {least}, got {_shown(value)}")
     if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most}, got {value}")
+        raise ValueError(f"{name} must be at most {most}, got {_shown(value)}")
     return value
 
 
@@ -160,7 +160,7 @@ def num_hashes_value(num_hashes: Any) -> int:
     return count_value("num_hashes", num_hashes, most=1000)
 
 
-def steps_tuple(steps: Any, base: type, kinds: list[type]) -> tuple[Any, ...]:
+def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
     """The steps of a chain, one or more."""
     need = f"steps must be one or more of {', '.join(kind.__name__ for kind in kinds)}"
     if isinstance(steps, str) or not isinstance(steps, Iterable):
@@ -170,7 +170,7 @@ def steps_tuple(steps: Any, base: type, kinds: list[type]) -> tuple[Any, ...]:
     if not chain:
         raise ValueError(f"{need}, got none")
     for step in chain:
-        if not isinstance(step, base):
+        if type(step) not in kinds:
             raise TypeError(f"{need}, got {step!r}")
     return chain
 
@@ -220,8 +220,16 @@ def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> 
     except OverflowError:
         number = np.inf
     if not fits(number):
-        raise ValueError(f"{name} must be {need}, got {value}")
+        raise ValueError(f"{name} must be {need}, got {_shown(value)}")
     return number
+
+
+def _shown(number: Any) -> str:
+    """A number as an error shows it: Python writes no integer of more than some thousand digits."""
+    try:
+        return str(number)
+    except ValueError:
+        return "an integer of thousands of digits"
 
 
 def _as_array(name: str, values: Any) -> Array:

@@ -132,6 +132,7 @@ class SoftNms(Step):
 
     def __post_init__(self) -> None:
         _validate.method_value(self.method)
+        self._set(method=str(self.method))
         self._set(sigma=_validate.sigma_value(self.sigma))
         self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
         self._set(min_score=_validate.min_score_value(self.min_score))
@@ -156,7 +157,7 @@ class TopK(Step):
     k: int
 
     def __post_init__(self) -> None:
-        self._set(k=_validate.count_value("k", self.k, least=0))
+        self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
 
     def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
         return candidates.top(of_label=self.k, in_all=most)
@@ -169,7 +170,7 @@ class Limit(Step):
     k: int
 
     def __post_init__(self) -> None:
-        self._set(k=_validate.count_value("k", self.k, least=0))
+        self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
 
     def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
         return candidates.top(in_all=self.k if most is None else min(self.k, most))
@@ -221,7 +222,7 @@ class Suppression:
     steps: tuple[Step, ...]
 
     def __init__(self, steps: Iterable[Step]) -> None:
-        object.__setattr__(self, "steps", _validate.steps_tuple(steps, Step, list(STEPS.values())))
+        object.__setattr__(self, "steps", _validate.steps_tuple(steps, list(STEPS.values())))
 
     def __call__(
         self,
@@ -243,10 +244,15 @@ class Suppression:
             `Suppressed(keep, scores)`: int64 indices into the input, by decreasing final score, ties to the lower
             index, and these scores: float32 or float64, lower than the given ones where a step is `SoftNms`.
         """
-        candidates = Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format)
+        given = candidates = Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format)
         rows: Array | None = None  # in the input; None for all of them
         for step, following in zip(self.steps, [*self.steps[1:], None], strict=True):
-            kept = step.apply(candidates, following.k if isinstance(following, Limit) else None)
+            most = following.k if isinstance(following, Limit) else None
+            try:
+                kept = step.apply(candidates, most)
+            except ValueError:
+                step.apply(given, most)  # the error names the row of the input, not that of what is left
+                raise
             keep = kept.keep if rows is None else rows[kept.keep]
             if following is not None:  # ties go by index at every step
                 order = np.argsort(keep)
@@ -309,19 +315,20 @@ def _parse_step(text: str, start: int, end: int) -> Step:
     """The step that stands at text[start:end]."""
     step_text = text[start:end].strip()
     start = text.index(step_text, start)
-    name, colon, values_text = step_text.partition(":")
+    name_text, colon, values_text = step_text.partition(":")
+    name = name_text.rstrip()
     if name not in STEPS:
         raise _unreadable(text, start, name, f"a step must be one of {', '.join(STEPS)}, got {name!r}")
     kind = STEPS[name]
     values = values_text.split("/") if colon else []
-    names = kind._written(values[0] if values else None)
+    names = kind._written(values[0].strip() if values else None)
     types = {field.name: str(field.type) for field in fields(kind)}
-    place = start + len(name) + 1
+    place = start + len(name_text) + 1
     arguments = {}
     for field_name, value in zip(names, values, strict=False):
         parse, need = _PARSERS.get(types[field_name], (str, ""))
         try:
-            arguments[field_name] = parse(value)
+            arguments[field_name] = parse(value.strip())
             kind(**{**_placeholders(kind), **arguments})
         except (ValueError, TypeError) as error:
             message = str(error) if field_name in arguments else f"{field_name} must be {need}, got {value!r}"
@@ -347,7 +354,7 @@ def _unreadable(text: str, start: int, part: str, message: str) -> ValueError:
 
 def _step_from_dict(entry: Any) -> Step:
     names = ", ".join(STEPS)
-    if not isinstance(entry, Mapping) or entry.get("step") not in list(STEPS):
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("step"), str) or entry["step"] not in STEPS:
         raise ValueError(f"a step must be a dict whose 'step' is one of {names}, got {entry!r}")
     kind = STEPS[entry["step"]]
     known = [field.name for field in fields(kind)]
