@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f -not -name '*.pyc')
-CPP := $(wildcard core/*.hpp bindings/*.cpp)
+CPP := $(wildcard core/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test sanitize lint format bench stub clean
@@ -24,11 +24,13 @@ sanitize: $(VENV)/installed $(VENV)/test-tools  ## Run the core's tests under sa
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		$(BIN)/python -m pytest -p no:cacheprovider tests/test_hashing.py tests/test_hnms.py tests/test_nms.py \
-		tests/test_nms_large.py tests/test_validate.py -k "not memory and not square"
+		tests/test_nms_large.py tests/test_soft_nms.py tests/test_pipeline.py tests/test_validate.py \
+		-k "not memory and not square and not pair_once"
 	$(call install_sanitized,thread,build/tsan)
 	TSAN_OPTIONS=halt_on_error=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=build/tsan \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so)" \
-		$(BIN)/python -m pytest -p no:cacheprovider tests/test_hnms.py tests/test_nms_large.py -k thread
+		$(BIN)/python -m pytest -p no:cacheprovider tests/test_hnms.py tests/test_nms_large.py \
+		tests/test_soft_nms.py -k thread
 
 comma := ,
 install_sanitized = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(2) . \
@@ -45,9 +47,10 @@ format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed  ## Measure hnms and nms against copying and the peers that are installed.
+bench: $(VENV)/installed  ## Measure hnms, nms and soft_nms against copying and the peers that are installed.
 	$(BIN)/python -m benchmarks.hnms
 	$(BIN)/python -m benchmarks.nms
+	$(BIN)/python -m benchmarks.soft_nms
 
 stub: $(VENV)/installed  ## Take the stub of the core that the build made.
 	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi

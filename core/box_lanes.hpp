@@ -29,8 +29,9 @@ struct CoverLanes {
   T greatest_width[lanes], greatest_height[lanes], least_area[lanes];
 
   // The bits of the groups that may have a box whose IoU with this one is above `harmless`. Rounding keeps order: no
-  // intersection is above what the sizes allow, no union below either area but by a few units in the last place.
+  // intersection is above what the sizes allow, no union below either area but by three units in the last place.
   HASHNMS_INLINE uint32_t meeting(const Corners<T>& box, T harmless) const {
+    static_assert(lanes <= 32);
     using Mask = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     constexpr T kMargin = 1 - 32 * std::numeric_limits<T>::epsilon();
     const T width = box.x2 - box.x1, height = box.y2 - box.y1, area = box.area();
@@ -51,7 +52,7 @@ struct CoverLanes {
 
 namespace detail {
 
-inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16, kPast = 32;
+inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16, kSelectedAtOnce = 32;
 
 // Says that a score stays as it is.
 template <class T>
@@ -107,29 +108,30 @@ HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selecte
 }
 
 // Overloads, for a template cannot be compiled twice.
-#define HASHNMS_LANES(T)                                                                                              \
-  HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, kNodeChildren>& covers,                \
-                                                           const Corners<T>& box, T harmless) {                       \
-    return covers.meeting(box, harmless);                                                                             \
-  }                                                                                                                   \
-  HASHNMS_VECTOR_CLONES static void bound_in_vectors(                                                                 \
-      const BoxLanes<T, kLeafBoxes>& boxes, size_t num_boxes, const Corners<T>* selected, const uint32_t* positions,  \
-      size_t count, const GaussianDecay& decay, T harmless, T* bounds) {                                              \
-    bound_decays(boxes, num_boxes, selected, positions, count, decay, harmless, bounds);                              \
-  }                                                                                                                   \
-  HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, size_t num_boxes,          \
-                                                     const Corners<T>* selected, const uint32_t* positions,           \
-                                                     size_t count, const LinearDecay& decay, T harmless, T* bounds) { \
-    bound_decays(boxes, num_boxes, selected, positions, count, decay, harmless, bounds);                              \
-  }                                                                                                                   \
-  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,            \
-                                                        const uint32_t* positions, size_t count, T* overlaps) {       \
-    overlaps_of(box, selected, positions, count, overlaps);                                                           \
+#define HASHNMS_LANES(T)                                                                                        \
+  HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, kNodeChildren>& covers,          \
+                                                           const Corners<T>& box, T harmless) {                 \
+    return covers.meeting(box, harmless);                                                                       \
+  }                                                                                                             \
+  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,      \
+                                                        const uint32_t* positions, size_t count, T* overlaps) { \
+    overlaps_of(box, selected, positions, count, overlaps);                                                     \
+  }
+#define HASHNMS_DECAYS(T, Decay)                                                                                \
+  HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, size_t num_boxes,    \
+                                                     const Corners<T>* selected, const uint32_t* positions,     \
+                                                     size_t count, const Decay& decay, T harmless, T* bounds) { \
+    bound_decays(boxes, num_boxes, selected, positions, count, decay, harmless, bounds);                        \
   }
 
 HASHNMS_LANES(float)
 HASHNMS_LANES(double)
+HASHNMS_DECAYS(float, GaussianDecay)
+HASHNMS_DECAYS(float, LinearDecay)
+HASHNMS_DECAYS(double, GaussianDecay)
+HASHNMS_DECAYS(double, LinearDecay)
 #undef HASHNMS_LANES
+#undef HASHNMS_DECAYS
 
 }  // namespace detail
 

@@ -17,82 +17,13 @@
 
 #include "box.hpp"
 #include "box_lanes.hpp"
+#include "claim_leaf.hpp"
 #include "decay.hpp"
 #include "large_array.hpp"
 #include "neighbourhoods.hpp"
 #include "rank.hpp"
 
 namespace hashnms {
-
-namespace detail {
-
-// Boxes of one neighbourhood. Those that still wait are in front; the lanes behind them have no area.
-template <class T, class Score>
-struct Leaf {
-  static constexpr size_t kBoxes = kLeafBoxes;
-  BoxLanes<T, kBoxes> boxes;
-  Score scores[kBoxes];
-  uint16_t known[kBoxes];  // how much of the news the scores know
-  Score bounds[kBoxes];    // of the scores now; once all news is known, the scores
-  uint32_t rows[kBoxes];
-  uint32_t count;
-  uint32_t bounded;   // how much of the news the bounds know
-  Claim<Score> best;  // by the bounds; no claim if none is left
-
-  void find_best() {
-    best = {};
-    for (size_t k = 0; k < count; ++k) best.raise_to({bounds[k], rows[k]});
-  }
-  size_t lane_of_best() const {
-    size_t k = 0;
-    while (rows[k] != best.box()) ++k;
-    return k;
-  }
-  void add(const ScoredBox<T, Score>& box) {
-    boxes.set(count, box.box());
-    scores[count] = bounds[count] = box.score;
-    rows[count] = box.row;
-    known[count++] = 0;
-  }
-  void remove(size_t k) {
-    --count;
-    boxes.set(k, boxes.get(count));
-    boxes.set(count, {});
-    scores[k] = scores[count], known[k] = known[count], bounds[k] = bounds[count], rows[k] = rows[count];
-  }
-};
-
-template <class T, class Score>
-struct Node {
-  static constexpr size_t kChildren = kNodeChildren;
-  CoverLanes<T, kChildren> covers;
-  Claim<Score> best[kChildren];  // a bound of the best claim below; no claim where nothing is left
-
-  void set_best(size_t k, Claim<Score> claim) {
-    best[k] = claim;
-    if (!claim.exists()) covers.boxes.x1[k] = std::numeric_limits<T>::infinity();  // meets nothing
-  }
-};
-
-// What covers the boxes of a leaf or a node.
-template <class T, class Score>
-struct Cover {
-  static constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  Corners<T> box{kInfinity, kInfinity, -kInfinity, -kInfinity};
-  T greatest_width = -kInfinity, greatest_height = -kInfinity, least_area = kInfinity;
-  Claim<Score> best{};
-
-  void include(const Cover& other) {
-    box.x1 = std::min(box.x1, other.box.x1), box.y1 = std::min(box.y1, other.box.y1);
-    box.x2 = std::max(box.x2, other.box.x2), box.y2 = std::max(box.y2, other.box.y2);
-    greatest_width = std::max(greatest_width, other.greatest_width);
-    greatest_height = std::max(greatest_height, other.greatest_height);
-    least_area = std::min(least_area, other.least_area);
-    best.raise_to(other.best);
-  }
-};
-
-}  // namespace detail
 
 template <class T, class Score, class Decay>
 class ClaimTree {
@@ -128,7 +59,7 @@ class ClaimTree {
   std::optional<Box> next() {
     std::optional<Box> taken;
     take(levels_.size() - 1, 0, {}, taken);
-    // A score of 0 is the highest only when all are 0.
+    // A score of 0 is the highest only when all are 0, and they stay so.
     if (taken && taken->score > 0 && taken->box().has_area()) {
       selected_.push_back(taken->box());
       announce(levels_.size() - 1, 0);
@@ -140,8 +71,9 @@ class ClaimTree {
   using Leaf = detail::Leaf<T, Score>;
   using Node = detail::Node<T, Score>;
   using Cover = detail::Cover<T, Score>;
-  using News = std::vector<uint32_t>;        // positions in selected_
-  static constexpr size_t kMostNews = 1024;  // that a leaf remembers
+  using News = std::vector<uint32_t>;                                // positions in selected_
+  static constexpr size_t kMostNews = 1024;                          // that a leaf remembers
+  static_assert(kMostNews <= std::numeric_limits<uint16_t>::max());  // Leaf::known
   // Scores below are rounded too coarsely for a bound.
   static constexpr Score kLeastBound = static_cast<Score>(sizeof(Score) == 4 ? 0x1p-100 : 0x1p-1000);
 
@@ -252,9 +184,9 @@ class ClaimTree {
 
   void find_score(Leaf& leaf, size_t k, const News& news) const {
     const Corners<T> box = leaf.boxes.get(k);
-    for (size_t begin = leaf.known[k]; begin < news.size(); begin += detail::kPast) {
-      const size_t count = std::min(detail::kPast, news.size() - begin);
-      T overlaps[detail::kPast];
+    for (size_t begin = leaf.known[k]; begin < news.size(); begin += detail::kSelectedAtOnce) {
+      const size_t count = std::min(detail::kSelectedAtOnce, news.size() - begin);
+      T overlaps[detail::kSelectedAtOnce];
       detail::overlaps_in_vectors(box, selected_.data(), news.data() + begin, count, overlaps);
       for (size_t past = 0; past < count; ++past) {
         if (overlaps[past] > harmless_) leaf.scores[k] *= decay_.template exactly<Score>(overlaps[past]);
@@ -280,11 +212,11 @@ class ClaimTree {
   void tell(Leaf& leaf, News& news) {
     news.push_back(static_cast<uint32_t>(selected_.size() - 1));
     if (news.size() - leaf.bounded == kMostAtOnce) bound_scores(leaf, news);
-    if (news.size() == kMostNews) forget(leaf, news);
+    if (news.size() == kMostNews) settle(leaf, news);
   }
 
-  // Takes all news into the scores.
-  void forget(Leaf& leaf, News& news) {
+  // Takes all news into the scores, so that it need not be remembered.
+  void settle(Leaf& leaf, News& news) {
     for (size_t k = leaf.count; k-- > 0;) {
       find_score(leaf, k, news);
       leaf.known[k] = 0;

@@ -24,7 +24,6 @@ struct LabelGroups {
 
   size_t count() const { return starts.size() - 1; }
   size_t size(size_t group) const { return starts[group + 1] - starts[group]; }
-  uint32_t* begin(size_t group) { return rows.data() + starts[group]; }
   const uint32_t* begin(size_t group) const { return rows.data() + starts[group]; }
 
  private:

@@ -133,4 +133,12 @@ void sort_claims(Claims<Score>& claims) {
   }
 }
 
+// Moves the greatest claims, up to so many, to the front, in no particular order; where they end.
+template <class Score>
+Claim<Score>* move_greatest(Claim<Score>* begin, Claim<Score>* end, size_t most) {
+  if (static_cast<size_t>(end - begin) <= most) return end;
+  std::nth_element(begin, begin + most, end, [](const auto& a, const auto& b) { return b < a; });
+  return begin + most;
+}
+
 }  // namespace hashnms

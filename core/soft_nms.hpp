@@ -6,10 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "claim_tree.hpp"
@@ -46,21 +44,50 @@ namespace detail {
 
 inline constexpr size_t kSoftBoxesPerThread = size_t(1) << 12;
 
-// Selects among the boxes of one label, and appends to `claims`.
+// What one thread has selected, as far as it can be among the first `most` of all.
+template <class Score>
+class Selected {
+ public:
+  explicit Selected(size_t most) : most_(most) {}
+
+  bool wants(Claim<Score> claim) const { return !(claim < least_); }
+
+  void add(Claim<Score> claim) {
+    claims_.push_back(claim);
+    if (claims_.size() / 2 < most_) return;  // now and then
+    claims_.resize(
+        static_cast<size_t>(move_greatest(claims_.data(), claims_.data() + claims_.size(), most_) - claims_.data()));
+    least_ = *std::min_element(claims_.begin(), claims_.end());
+  }
+
+  const std::vector<Claim<Score>>& claims() const { return claims_; }
+
+ private:
+  size_t most_;
+  Claim<Score> least_{};  // that is wanted
+  std::vector<Claim<Score>> claims_;
+};
+
+// Selects among the boxes of one label.
 template <class T, class Score, class Decay>
 void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t count, const Decay& decay, Score min_score,
-                  size_t most, LargeArray<Score>& scores, std::vector<Claim<Score>>& claims) {
+                  size_t most, LargeArray<Score>& scores, Selected<Score>& selected) {
+  Claim<Score> best{};
+  for (size_t k = 0; k < count; ++k) best.raise_to(input.claim(rows[k]));
+  if (!selected.wants(best)) return;
   LargeArray<ScoredBox<T, Score>> boxes(count);
   for (size_t k = 0; k < count; ++k) {
     const Corners<T> box = input.corners(rows[k]);
     boxes[k] = {{box.x1, box.y1, box.x2, box.y2}, input.scores[rows[k]], static_cast<uint32_t>(k)};
   }
   ClaimTree<T, Score, Decay> waiting(boxes.data(), count, decay, min_score);
-  for (size_t selected = 0; selected < most; ++selected) {
+  for (size_t k = 0; k < most; ++k) {
     const std::optional<ScoredBox<T, Score>> box = waiting.next();
     if (!box) return;
-    scores[rows[box->row]] = box->score;
-    claims.push_back(Claim<Score>(box->score, rows[box->row]));
+    const Claim<Score> claim(box->score, rows[box->row]);
+    if (!selected.wants(claim)) return;
+    scores[claim.box()] = box->score;
+    selected.add(claim);
   }
 }
 
@@ -69,24 +96,24 @@ void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t cou
 template <class T, class Score, class Decay>
 Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score min_score, size_t most,
                         size_t threads) {
-  const LabelGroups groups(rows_with(input.scores, input.count, [=](Score score) { return score >= min_score; }),
-                           input.labels);
+  const auto takes_part = [=](Score score) { return score >= min_score && most > 0; };
+  const LabelGroups groups(rows_with(input.scores, input.count, takes_part), input.labels);
   Selection<Score> selection(input.count);
   const size_t parts =
       std::min(threads_for(groups.rows.size(), kSoftBoxesPerThread, threads), std::max<size_t>(groups.count(), 1));
-  std::vector<std::vector<Claim<Score>>> claims(parts);
+  std::vector<Selected<Score>> selected(parts, Selected<Score>(most));
   std::atomic<size_t> next_group = 0;
   run_parts(parts, [&](size_t part) {
     for (size_t group = next_group++; group < groups.count(); group = next_group++) {
       select_group(input, groups.begin(group), groups.size(group), decay, min_score, most, selection.scores,
-                   claims[part]);
+                   selected[part]);
     }
   });
   size_t total = 0;
-  for (const auto& of_part : claims) total += of_part.size();
+  for (const auto& of_part : selected) total += of_part.claims().size();
   selection.claims = Claims<Score>(total);
   Claim<Score>* end = selection.claims.begin();
-  for (const auto& of_part : claims) end = std::copy(of_part.begin(), of_part.end(), end);
+  for (const auto& of_part : selected) end = std::copy(of_part.claims().begin(), of_part.claims().end(), end);
   if (groups.count() > 1) sort_claims(selection.claims);
   selection.claims.shrink(std::min(total, most));
   return selection;
@@ -95,6 +122,7 @@ Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score 
 // The least Score that is not below the limit.
 template <class Score>
 Score rounded_up(double limit) {
+  if (limit > std::numeric_limits<Score>::max()) return std::numeric_limits<Score>::infinity();
   const Score nearest = static_cast<Score>(limit);
   return static_cast<double>(nearest) < limit ? std::nextafter(nearest, std::numeric_limits<Score>::infinity())
                                               : nearest;

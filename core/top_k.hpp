@@ -19,18 +19,6 @@ struct TopOptions {
   size_t most_of_label, most_in_all;
 };
 
-namespace detail {
-
-// Moves the greatest claims, up to so many, to the front, in no particular order; where they end.
-template <class Score>
-Claim<Score>* move_greatest(Claim<Score>* begin, Claim<Score>* end, size_t most) {
-  if (static_cast<size_t>(end - begin) <= most) return end;
-  std::nth_element(begin, begin + most, end, [](const auto& a, const auto& b) { return b < a; });
-  return begin + most;
-}
-
-}  // namespace detail
-
 // As claims, greatest first. Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<Claims<Score>> top_k(const Input<T, Score>& input, const TopOptions& options) {
@@ -45,9 +33,9 @@ std::optional<Claims<Score>> top_k(const Input<T, Score>& input, const TopOption
     Claim<Score>* const begin = end;
     end = std::transform(groups.begin(group), groups.begin(group) + groups.size(group), begin,
                          [&](uint32_t row) { return input.claim(row); });
-    end = detail::move_greatest(begin, end, options.most_of_label);
+    end = move_greatest(begin, end, options.most_of_label);
   }
-  end = detail::move_greatest(claims.begin(), end, options.most_in_all);
+  end = move_greatest(claims.begin(), end, options.most_in_all);
   claims.shrink(static_cast<size_t>(end - claims.begin()));
   sort_claims(claims);
   return claims;

@@ -268,7 +268,7 @@ class Unlisted(Nms):
         (lambda: TopK(-1), ValueError, "k must be at least 0, got -1"),
         (lambda: Limit(1.5), TypeError, "k must be an integer, got 1.5"),
         (lambda: ScoreThreshold(None), TypeError, "score_threshold must be a number, not NaN, got None"),
-        (lambda: Suppression.from_dict([]), ValueError, "data must be a dict with a list of steps, {'steps': [...]}"),
+        (lambda: Suppression.from_dict([]), TypeError, "data must be a dict with a list of steps, {'steps': [...]}"),
         (lambda: Suppression.from_dict({"steps": 1}), ValueError, "data must be a dict with a list of steps"),
         (
             lambda: Suppression.from_dict({"steps": [{"step": "hmns"}]}),
@@ -293,7 +293,7 @@ def test_bad_values_are_refused(make, error, message):
 
 def test_an_error_in_a_later_step_names_the_row_of_the_input():
     boxes = np.tile([0.0, 0.0, 10.0, 10.0], (6, 1))
-    boxes[4] = [0, 1e3, 1e3, np.nextafter(1e3, 2e3)]  # so flat and so far that HNMS has no cell for it
+    boxes[[0, 4]] = [0, 1e3, 1e3, np.nextafter(1e3, 2e3)]  # so flat and so far that HNMS has no cell for them
     with pytest.raises(ValueError, match=re.escape("in row 4 (1 such row)")):
         Suppression.parse("top:2+hnms")(boxes, [0.1, 0.2, 0.3, 0.4, 0.9, 0.5])
 

@@ -82,18 +82,18 @@ def test_real_images_equal_the_reference(file):
     best = np.argsort(-scores, kind="stable")[:2500]
     for method in METHODS:
         assert_same(boxes[best], scores[best], labels=labels[best], method=method, max_output=600)
+        assert_same(boxes[best], scores[best], method=method, min_score=0.1)
 
 
 def test_every_score_is_known_when_nothing_is_left_out():
-    """With min_score 0 all boxes come out, most of them with many decays: more than a leaf of the tree remembers."""
+    """With min_score 0 all boxes come out, with more decays than a leaf of the tree remembers, which is 1,024."""
     rng = np.random.default_rng(32)
-    boxes = (np.array([0, 0, 50, 50]) + rng.normal(0, 8, (700, 4))).astype(np.float32)
-    boxes[:, 2:] = np.maximum(boxes[:, 2:], boxes[:, :2])
+    boxes = (np.array([0, 0, 50, 50]) + rng.normal(0, 4, (1500, 4))).astype(np.float32)
     for dtype in (np.float32, np.float64):
-        scores = rng.random(700).astype(dtype)
+        scores = rng.random(1500).astype(dtype)
         assert_same(boxes, scores, min_score=0.0, sigma=20.0)
-        assert_same(boxes, scores, min_score=0.0, method="linear")
-        assert len(soft_nms(boxes, scores, min_score=0.0)[0]) == 700
+        assert len(soft_nms(boxes, scores, min_score=0.0)[0]) == 1500
+    assert_same(boxes[:700], scores[:700], min_score=0.0, method="linear")
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-38, 1e-43, 1e30])
@@ -121,6 +121,41 @@ def test_areas_that_underflow_or_overflow_equal_the_reference(scale, dtype):
     boxes = (BOX_KINDS["integers"](rng, 400) * scale).astype(dtype)
     for method in METHODS:
         assert_same(boxes, rng.random(400), method=method, iou_threshold=0.0)
+
+
+@pytest.mark.parametrize("iou_threshold", [0.17, 0.3, 0.87])
+@pytest.mark.parametrize("scale", [1e-22, 5e-23, 2.5e-23, 1.7e-23])
+def test_areas_among_the_least_floats_equal_the_reference(scale, iou_threshold):
+    """Where an area times a threshold is rounded to a few bits."""
+    rng = np.random.default_rng(38)
+    for _ in range(10):
+        corner = rng.integers(0, 10, (60, 2))
+        boxes = (np.concatenate([corner, corner + rng.integers(0, 10, (60, 2))], axis=1) * scale).astype(np.float32)
+        assert_same(boxes, rng.random(60), method="linear", iou_threshold=iou_threshold)
+
+
+def test_sizes_whose_ratio_is_just_the_threshold_equal_the_reference():
+    rng = np.random.default_rng(39)
+    for _ in range(40):
+        wide = rng.uniform(1, 2, 40).astype(np.float32)
+        ratio = np.float32(rng.uniform(0.1, 0.9))
+        narrow = wide * ratio
+        for _ in range(3):
+            narrow = np.nextafter(narrow, narrow + rng.integers(-1, 2, 40).astype(np.float32))
+        width = np.concatenate([wide, narrow])
+        boxes = np.stack([0 * width, 0 * width, width, 0 * width + 1], axis=1)
+        iou_threshold = float(np.nextafter(narrow[0] / wide[0], np.float32(0)))
+        assert_same(boxes, rng.random(80), method="linear", iou_threshold=iou_threshold)
+
+
+def test_many_linear_decays_at_once_of_scores_of_any_size_equal_the_reference():
+    """A product of decays below the least float32, of float64 scores that it leaves well above theirs."""
+    rng = np.random.default_rng(40)
+    near = np.array([0, 0, 1000, 1000]) + rng.uniform(0, 1, (48, 4))
+    far = 1e5 + lattice(48, 10, 20)
+    boxes = np.concatenate([near, near + np.array([5, 0, 5, 0]), far]).astype(np.float32)
+    scores = np.concatenate([1e250 * rng.uniform(0.5, 1, 48), 1e-3 * rng.random(48), 10.0 ** -rng.uniform(20, 250, 48)])
+    assert_same(boxes, scores, method="linear", min_score=0.0)
 
 
 def test_a_score_is_gone_just_below_min_score():
@@ -169,14 +204,18 @@ def test_scores_fall_in_the_order_of_selection():
 @pytest.mark.parametrize("num_labels", [1, 2, 7, 1203, 20_000])
 def test_threads_do_not_change_the_result(num_labels):
     scene = make_scene("parking_lot", 20_000)
+    scores = scene.scores.astype(np.float64)
     labels = np.random.default_rng(36).integers(-(2**62), 2**62, num_labels)[np.arange(20_000) % num_labels]
     results = []
     for threads in (1, 2, 8):
         set_num_threads(threads)
-        results.append(soft_nms(scene.boxes, scene.scores, labels=labels))
-    for keep, scores in results[1:]:
+        results.append(soft_nms(scene.boxes, scores, labels=labels))
+        few = soft_nms(scene.boxes, scores, labels=labels, max_output=300)
+        assert np.array_equal(few[0], results[-1][0][:300])
+        assert np.array_equal(few[1], results[-1][1][:300])
+    for keep, decayed in results[1:]:
         assert np.array_equal(keep, results[0][0])
-        assert scores.tobytes() == results[0][1].tobytes()
+        assert decayed.tobytes() == results[0][1].tobytes()
 
 
 @pytest.mark.parametrize("method", ["gaussian", "linear"])
@@ -252,8 +291,6 @@ def test_no_boxes_give_an_empty_result(method, labels):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"method": "soft"}, ValueError, "method must be one of gaussian, linear, hard, got 'soft'"),
-        ({"method": None}, ValueError, "method must be one of gaussian, linear, hard, got None"),
         ({"sigma": 0}, ValueError, "sigma must be in [1e-30, 1e30], got 0"),
         ({"sigma": float("nan")}, ValueError, "sigma must be in [1e-30, 1e30], got nan"),
         ({"sigma": "0.5"}, TypeError, "sigma must be a number, in [1e-30, 1e30], got '0.5'"),
@@ -269,6 +306,12 @@ def test_no_boxes_give_an_empty_result(method, labels):
 def test_bad_options_are_refused(options, error, message, method):
     with pytest.raises(error, match=re.escape(message)):
         soft_nms(np.zeros((2, 4)), np.zeros(2), **{"method": method, **options})
+
+
+@pytest.mark.parametrize("method", ["soft", None, 1, ["gaussian"]])
+def test_a_bad_method_is_refused(method):
+    with pytest.raises(ValueError, match=re.escape(f"method must be one of gaussian, linear, hard, got {method!r}")):
+        soft_nms(np.zeros((2, 4)), np.zeros(2), method=method)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -181,6 +181,12 @@ def legal_numbers(boxes: Array, scores: Array, box_format: str) -> None:
     finite_scores(scores)
 
 
+def refuse_numbers(boxes: Array, scores: Array, box_format: str) -> NoReturn:
+    """Say which box or score the core refused."""
+    legal_numbers(boxes, scores, box_format)
+    raise AssertionError("the core refused legal numbers")
+
+
 def legal_rows(boxes: Array, box_format: str, name: str = "boxes") -> None:
     """Say which box is not finite or inside out."""
     not_finite = ~np.isfinite(boxes).all(axis=1)

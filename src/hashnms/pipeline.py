@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,8 +47,7 @@ class Candidates(NamedTuple):
         )
         keep = _core.top_k(self.boxes, self.scores, self.labels, *settings)
         if keep is None:
-            _validate.legal_numbers(self.boxes, self.scores, self.box_format)
-            raise AssertionError("the core refused legal numbers")
+            _validate.refuse_numbers(self.boxes, self.scores, self.box_format)
         return Suppressed(keep, self.scores[keep])
 
 
@@ -80,7 +79,7 @@ class Step:
         names = self._written(str(getattr(self, fields(self)[0].name)))
         while len(names) > self._shown and getattr(self, names[-1]) == getattr(type(self), names[-1]):
             names.pop()
-        return f"{_name_of(type(self))}:{'/'.join(_text_of(getattr(self, name)) for name in names)}"
+        return f"{_NAMES[type(self)]}:{'/'.join(_text_of(getattr(self, name)) for name in names)}"
 
 
 @dataclass(frozen=True)
@@ -204,8 +203,8 @@ STEPS: dict[str, type[Step]] = {
 class Suppression:
     """A chain of steps as one immutable value, e.g. "the best 9,000, HNMS, then NMS at 0.5, at most 1,000 out".
 
-    Each step gets what the one before it left. Values can be compared, hashed and pickled, written in a short notation
-    (`str` and `parse`) and as plain dicts (`to_dict` and `from_dict`).
+    Each step gets what the one before it left; a `Limit` lets the step before it stop early. Values can be compared,
+    hashed and pickled, written in a short notation (`str` and `parse`) and as plain dicts (`to_dict` and `from_dict`).
 
     Args:
         steps: one or more of `TopK`, `Hnms`, `Nms`, `SoftNms`, `Limit`, `ScoreThreshold`.
@@ -237,12 +236,17 @@ class Suppression:
         Args:
             boxes: (N, 4), see `hnms` for the types.
             scores: (N,), any real numbers.
-            labels: (N,) integers or None. Boxes of different labels never meet.
+            labels: (N,) integers or None. Boxes of different labels never meet, but `Limit` and `ScoreThreshold` take
+                all alike.
             box_format: "xyxy", "xywh" or "cxcywh".
 
         Returns:
             `Suppressed(keep, scores)`: int64 indices into the input, by decreasing final score, ties to the lower
-            index, and these scores: float32 or float64, lower than the given ones where a step is `SoftNms`.
+            index, and these scores: float32 or float64, lower than the given ones where a step is `SoftNms`. The cost
+            is the sum of that of the steps.
+
+        Raises:
+            ValueError, TypeError: as `hnms`.
         """
         given = candidates = Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format)
         rows: Array | None = None  # in the input; None for all of them
@@ -251,7 +255,10 @@ class Suppression:
             try:
                 kept = step.apply(candidates, most)
             except ValueError:
-                step.apply(given, most)  # the error names the row of the input, not that of what is left
+                if rows is not None:  # once more, so that the error names the row of the input
+                    boxes_left = np.zeros_like(given.boxes)
+                    boxes_left[rows] = candidates.boxes
+                    step.apply(given._replace(boxes=boxes_left), most)
                 raise
             keep = kept.keep if rows is None else rows[kept.keep]
             if following is not None:  # ties go by index at every step
@@ -278,8 +285,11 @@ class Suppression:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Suppression:
         """The value of what `to_dict` gives."""
-        if not isinstance(data, Mapping) or set(data) != {"steps"} or not isinstance(data["steps"], (list, tuple)):
-            raise ValueError(f"data must be a dict with a list of steps, {{'steps': [...]}}, got {data!r}")
+        need = "data must be a dict with a list of steps, {'steps': [...]}"
+        if not isinstance(data, Mapping):
+            raise TypeError(f"{need}, got {data!r}")
+        if set(data) != {"steps"} or not isinstance(data["steps"], (list, tuple)):
+            raise ValueError(f"{need}, got {data!r}")
         return cls(_step_from_dict(entry) for entry in data["steps"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -288,7 +298,7 @@ class Suppression:
         >>> Suppression.parse("nms:0.5+limit:9").to_dict()
         {'steps': [{'step': 'nms', 'iou_threshold': 0.5}, {'step': 'limit', 'k': 9}]}
         """
-        return {"steps": [{"step": _name_of(type(step)), **asdict(step)} for step in self.steps]}
+        return {"steps": [{"step": _NAMES[type(step)], **asdict(step)} for step in self.steps]}
 
     def __str__(self) -> str:
         return "+".join(map(str, self.steps))
@@ -297,13 +307,10 @@ class Suppression:
         return f"Suppression.parse({str(self)!r})"
 
 
+_NAMES = {kind: name for name, kind in STEPS.items()}
 #: A plus sign between steps, not one within a number such as 1e+3.
 _PLUS = re.compile(r"(?<![\d.][eE])\+")
-_PARSERS: dict[str, tuple[Any, str]] = {"int": (int, "an integer"), "float": (float, "a number")}
-
-
-def _name_of(kind: type[Step]) -> str:
-    return next(name for name, step in STEPS.items() if step is kind)
+_PARSERS: dict[Any, tuple[Any, str]] = {int: (int, "an integer"), float: (float, "a number")}
 
 
 def _text_of(value: Any) -> str:
@@ -322,14 +329,14 @@ def _parse_step(text: str, start: int, end: int) -> Step:
     kind = STEPS[name]
     values = values_text.split("/") if colon else []
     names = kind._written(values[0].strip() if values else None)
-    types = {field.name: str(field.type) for field in fields(kind)}
+    types = get_type_hints(kind)
     place = start + len(name_text) + 1
     arguments = {}
     for field_name, value in zip(names, values, strict=False):
         parse, need = _PARSERS.get(types[field_name], (str, ""))
         try:
             arguments[field_name] = parse(value.strip())
-            kind(**{**_placeholders(kind), **arguments})
+            kind(**arguments)
         except (ValueError, TypeError) as error:
             message = str(error) if field_name in arguments else f"{field_name} must be {need}, got {value!r}"
             raise _unreadable(text, place, value, message) from None
@@ -340,11 +347,6 @@ def _parse_step(text: str, start: int, end: int) -> Step:
     if any(field.default is MISSING and field.name not in arguments for field in fields(kind)):
         raise _unreadable(text, start, step_text, f"{name} must be {form}, got {step_text!r}")
     return kind(**arguments)
-
-
-def _placeholders(kind: type[Step]) -> dict[str, Any]:
-    """Something legal for fields without a default: while the values are read, one after the other."""
-    return {field.name: 0 for field in fields(kind) if field.default is MISSING}
 
 
 def _unreadable(text: str, start: int, part: str, message: str) -> ValueError:

@@ -146,8 +146,7 @@ def nms(
         box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
         result = _core.nms(box_array, score_array, label_array, *settings)
         if result is None:
-            _validate.legal_numbers(box_array, score_array, box_format)
-            raise AssertionError("the core refused legal numbers")
+            _validate.refuse_numbers(box_array, score_array, box_format)
     return result
 
 
@@ -184,8 +183,9 @@ def soft_nms(
     - "hard": gone where IoU > iou_threshold, which is `nms`.
 
     A box whose score falls below `min_score` is gone. The IoU is computed in the boxes' float type; the decay in
-    double, with libm's exp, and rounded once to the scores' type, in which they are multiplied. Scores are lowered
-    only where it can matter (docs/soft_nms.md): the cost is O(N log N) and a share of the pairs that overlap.
+    double, with libm's exp, and rounded once to the scores' type, in which they are multiplied: the last bit of float64
+    scores is that of libm on this machine. Scores are lowered only where it can matter (docs/soft_nms.md): the cost is
+    O(N log N) and a share of the pairs that overlap, all of them at worst.
 
     TensorFlow's `non_max_suppression_with_scores` has exp(-IoU**2 / (2 * soft_nms_sigma)): its 0.5 is sigma = 1 here.
 
@@ -199,7 +199,7 @@ def soft_nms(
         min_score: boxes with a score below it, at first or by then, never come out. At least 0: negative scores
             never do.
         labels: (N,) integers or None. Boxes of different labels never meet.
-        max_output: if given, stop when so many boxes are selected, over all labels: the same first, sooner.
+        max_output: if given, only so many boxes over all labels: the same first, sooner.
         box_format: "xyxy", "xywh" or "cxcywh".
 
     Returns:
@@ -243,6 +243,5 @@ def soft_nms(
         box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
         result = _core.soft_nms(box_array, score_array, label_array, *settings)
         if result is None:
-            _validate.legal_numbers(box_array, score_array, box_format)
-            raise AssertionError("the core refused legal numbers")
+            _validate.refuse_numbers(box_array, score_array, box_format)
     return result
