@@ -2,7 +2,7 @@
 
 Gaussian Soft-NMS (sigma 0.5, min_score 0.001) on one thread, and how many times as long others take: the plain O(N**2)
 loop compiled (plain_soft_nms.cpp, with the C++ compiler of the machine), whose answer ours must equal in every bit, and
-OpenCV and ensemble-boxes where they are installed, which select the same boxes. Then how the time grows, and what HNMS
+OpenCV and ensemble-boxes where they are installed, which select as many boxes. Then how the time grows, and what HNMS
 in front of it gains, beside what the appendix of the paper reports.
 """
 
@@ -93,7 +93,7 @@ def check(scene: Scene, plain: Peer, peers: dict[str, Peer]) -> None:
     for name, peer in peers.items():
         selected = len(peer(scene.boxes, scene.scores, len(scene.boxes))())
         expected = len(soft_nms(scene.boxes, scene.scores)[0])
-        if abs(selected - expected) > 0.01 * expected:  # OpenCV's boxes are rounded
+        if abs(selected - expected) > 0.02 * expected:  # OpenCV's boxes are rounded
             raise SystemExit(f"{name} selects {selected:,} of {len(scene.boxes):,} boxes, not {expected:,}")
     for most in (FEW, len(scene.boxes)):
         keep, decayed = soft_nms(scene.boxes, scene.scores, max_output=most)
@@ -184,8 +184,11 @@ def with_hnms(size: int, plain: Peer) -> Table:
         alone = Suppression([SoftNms()])(*data).keep
         for num_hashes, factors in PAPER.items():
             chain = Suppression([Hnms(0.73, num_hashes), SoftNms()])
-            hashed = hashnms.hnms(*data, alpha=0.73, num_hashes=num_hashes)
-            fewer = np.ascontiguousarray(scene.boxes[hashed]), np.ascontiguousarray(scene.scores[hashed])
+            hashed = np.sort(hashnms.hnms(*data, alpha=0.73, num_hashes=num_hashes))
+            fewer = scene.boxes[hashed], scene.scores[hashed]
+            keep = chain(*data).keep
+            if not np.array_equal(keep, hashed[plain(*fewer, size)()[0]]):
+                raise SystemExit(f"{chain} differs from HNMS and the plain loop: nothing is timed")
             calls = {
                 "hnms": lambda data=data, k=num_hashes: hashnms.hnms(*data, alpha=0.73, num_hashes=k),
                 "plain": plain(*data, size),
@@ -194,7 +197,7 @@ def with_hnms(size: int, plain: Peer) -> Table:
                 "chain": lambda data=data, chain=chain: chain(*data),
             }
             best = shortest(calls, rounds=4)
-            agreed = hashnms.evaluate.agreement(chain(*data).keep, alone)
+            agreed = hashnms.evaluate.agreement(keep, alone)
             table.add_row(
                 f"{num_hashes}",
                 f"{preset} ({dataset})",
@@ -220,7 +223,7 @@ def main() -> None:
         sizes = [size for size in SIZES if size <= arguments.largest]
         console.print(against_peers(arguments.preset, sizes, plain))
         console.print(growth(arguments.preset))
-        console.print(with_hnms(45_000, plain))
+        console.print(with_hnms(sizes[-1], plain))
     console.print(f"{platform.processor() or platform.machine()}, NumPy {np.__version__}")
 
 
