@@ -95,7 +95,7 @@ import numpy as np
 from hashnms import *
 from hashnms.synthetic import lattice
 call, dtype, num_threads = sys.argv[1:]
-boxes = lattice(10**6, 8, 9).astype(dtype)  # none overlaps: all are kept, the most memory
+boxes = lattice(10**6, 8, 9).astype(dtype)  # none overlaps: all are kept
 scores = np.random.default_rng(0).random(len(boxes)).astype(dtype)
 set_num_threads(int(num_threads))
 eval(call, {**globals(), "boxes": boxes[:1000], "scores": scores[:1000]})
