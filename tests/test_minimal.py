@@ -4,7 +4,6 @@ import numpy as np
 
 import hashnms
 
-
 BOXES = np.array([[0, 0, 100, 100], [1, 1, 101, 101], [200, 0, 300, 100]], np.float32)
 SCORES = np.array([0.8, 0.9, 0.5], np.float32)
 
