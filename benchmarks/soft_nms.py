@@ -14,6 +14,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -115,8 +116,8 @@ def against_peers(preset: str, sizes: list[int], plain: Peer) -> Table:
         check(scene, plain, installed if size <= 1000 else {})
         data = scene.boxes, scene.scores
         calls: dict[str, Call] = {
-            "ours": lambda data=data: soft_nms(*data),  # type: ignore[misc]
-            "few": lambda data=data: soft_nms(*data, max_output=FEW),  # type: ignore[misc]
+            "ours": partial(soft_nms, *data),
+            "few": partial(soft_nms, *data, max_output=FEW),
             "plain": plain(*data, size),
             "plain few": plain(*data, FEW),
         }
@@ -190,11 +191,11 @@ def with_hnms(size: int, plain: Peer) -> Table:
             if not np.array_equal(keep, hashed[plain(*fewer, size)()[0]]):
                 raise SystemExit(f"{chain} differs from HNMS and the plain loop: nothing is timed")
             calls = {
-                "hnms": lambda data=data, k=num_hashes: hashnms.hnms(*data, alpha=0.73, num_hashes=k),
+                "hnms": partial(hashnms.hnms, *data, alpha=0.73, num_hashes=num_hashes),
                 "plain": plain(*data, size),
                 "plain fewer": plain(*fewer, size),
-                "ours": lambda data=data: soft_nms(*data),
-                "chain": lambda data=data, chain=chain: chain(*data),
+                "ours": partial(soft_nms, *data),
+                "chain": partial(chain, *data),
             }
             best = shortest(calls, rounds=4)
             agreed = hashnms.evaluate.agreement(keep, alone)

@@ -3,7 +3,8 @@
 //
 // A selected box is only announced to the leaves that it meets. A leaf turns its news into bounds of its scores when
 // one of its bounds is the highest of all, and finds the score itself, from all news in their order, only for a box
-// whose bound still is. What is selected is never decided by a bound, so order and scores are those of the plain loop.
+// whose bound still is. A bound decides no more than that a box can wait or is gone, so order and scores are those of
+// the plain loop.
 #pragma once
 
 #include <algorithm>
@@ -166,13 +167,13 @@ class ClaimTree {
   }
 
   void bound_scores(Leaf& leaf, const News& news) const {
-    T left[Leaf::kBoxes];
+    T shares[Leaf::kBoxes];  // of their scores that the boxes keep, at most
     detail::bound_in_vectors(leaf.boxes, leaf.count, selected_.data(), news.data() + leaf.bounded,
-                             news.size() - leaf.bounded, decay_, harmless_, left);
+                             news.size() - leaf.bounded, decay_, harmless_, shares);
     const uint32_t before = std::exchange(leaf.bounded, static_cast<uint32_t>(news.size()));
     for (size_t k = 0; k < leaf.count; ++k) {
-      const bool is_touched = left[k] != detail::kUntouched<T>;
-      const Score lowered = std::max(leaf.bounds[k] * static_cast<Score>(left[k]), kLeastBound);
+      const bool is_touched = shares[k] != detail::kUntouched<T>;
+      const Score lowered = std::max(leaf.bounds[k] * static_cast<Score>(shares[k]), kLeastBound);
       leaf.bounds[k] = is_touched && lowered < leaf.bounds[k] ? lowered : leaf.bounds[k];
       leaf.known[k] = static_cast<uint16_t>(!is_touched && leaf.known[k] == before ? leaf.bounded : leaf.known[k]);
     }

@@ -28,7 +28,7 @@ struct LabelGroups {
 
  private:
   void sort_by(const int64_t* labels) {
-    Claims<double> claims(rows.size());  // whose ranks are the labels
+    Claims<double> claims(rows.size());  // whose ranks are the labels, in their order: so they differ in few bits
     for (size_t k = 0; k < rows.size(); ++k) {
       claims[k] = Claim<double>::ranked(static_cast<uint64_t>(labels[rows[k]]) + (uint64_t(1) << 63), rows[k]);
     }

@@ -12,7 +12,6 @@
 
 #include "claim_tree.hpp"
 #include "decay.hpp"
-#include "extents.hpp"
 #include "input.hpp"
 #include "label_groups.hpp"
 #include "large_array.hpp"
@@ -46,9 +45,9 @@ inline constexpr size_t kSoftBoxesPerThread = size_t(1) << 12;
 
 // What one thread has selected, as far as it can be among the first `most` of all.
 template <class Score>
-class Selected {
+class BestClaims {
  public:
-  explicit Selected(size_t most) : most_(most) {}
+  explicit BestClaims(size_t most) : most_(most) {}
 
   bool wants(Claim<Score> claim) const { return !(claim < least_); }
 
@@ -71,7 +70,7 @@ class Selected {
 // Selects among the boxes of one label.
 template <class T, class Score, class Decay>
 void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t count, const Decay& decay, Score min_score,
-                  size_t most, LargeArray<Score>& scores, Selected<Score>& selected) {
+                  size_t most, LargeArray<Score>& scores, BestClaims<Score>& selected) {
   Claim<Score> best{};
   for (size_t k = 0; k < count; ++k) best.raise_to(input.claim(rows[k]));
   if (!selected.wants(best)) return;
@@ -101,7 +100,7 @@ Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score 
   Selection<Score> selection(input.count);
   const size_t parts =
       std::min(threads_for(groups.rows.size(), kSoftBoxesPerThread, threads), std::max<size_t>(groups.count(), 1));
-  std::vector<Selected<Score>> selected(parts, Selected<Score>(most));
+  std::vector<BestClaims<Score>> selected(parts, BestClaims<Score>(most));
   std::atomic<size_t> next_group = 0;
   run_parts(parts, [&](size_t part) {
     for (size_t group = next_group++; group < groups.count(); group = next_group++) {
@@ -133,8 +132,7 @@ Score rounded_up(double limit) {
 // Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<Selection<Score>> soft_nms(const Input<T, Score>& input, const SoftNmsOptions& options, size_t threads) {
-  const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
-  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+  if (!input.is_legal()) return std::nullopt;
   const Score min_score = detail::rounded_up<Score>(options.min_score);
   if (options.method == SoftMethod::linear) {
     return detail::select(input, LinearDecay{options.iou_threshold}, min_score, options.max_output, threads);

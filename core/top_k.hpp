@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "extents.hpp"
 #include "input.hpp"
 #include "label_groups.hpp"
 #include "large_array.hpp"
@@ -22,8 +21,7 @@ struct TopOptions {
 // As claims, greatest first. Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<Claims<Score>> top_k(const Input<T, Score>& input, const TopOptions& options) {
-  const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
-  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+  if (!input.is_legal()) return std::nullopt;
   const LabelGroups groups(
       rows_with(input.scores, input.count, [&](Score score) { return double(score) > options.score_threshold; }),
       options.most_of_label < input.count ? input.labels : nullptr);

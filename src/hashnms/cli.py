@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -88,7 +89,7 @@ def _compared(suppressions: list[Suppression], scene: Scene) -> Iterator[list[st
     exact_seconds, exact_keep = 0.0, None
     for suppression in suppressions:
         with console.status(f"{suppression} …"):
-            seconds, keep = _timed(lambda: suppression(*data).keep)  # noqa: B023
+            seconds, (keep, _) = _timed(partial(suppression, *data))
             before = suppression.steps[:-1]
             boxes_in = len(Suppression(before)(*data).keep) if before else len(scene.boxes)
         if exact_keep is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -142,12 +143,7 @@ def nms(
         _threads.get_num_threads(),
     )
     result = _core.nms(boxes, scores, labels, *settings)
-    if result is None:
-        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
-        result = _core.nms(box_array, score_array, label_array, *settings)
-        if result is None:
-            _validate.refuse_numbers(box_array, score_array, box_format)
-    return result
+    return _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format) if result is None else result
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
@@ -239,9 +235,15 @@ def soft_nms(
         _threads.get_num_threads(),
     )
     result = _core.soft_nms(boxes, scores, labels, *settings)
+    return _on_plain_arrays(_core.soft_nms, (boxes, scores, labels), settings, box_format) if result is None else result
+
+
+def _on_plain_arrays(
+    function: Callable[..., Any], arrays: tuple[Any, Any, Any], settings: tuple[Any, ...], box_format: str
+) -> Any:
+    """What the core returns once the arrays that it did not take are converted, or the error that says why."""
+    boxes, scores, labels = _validate.plain_arrays(*arrays)
+    result = function(boxes, scores, labels, *settings)
     if result is None:
-        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
-        result = _core.soft_nms(box_array, score_array, label_array, *settings)
-        if result is None:
-            _validate.refuse_numbers(box_array, score_array, box_format)
+        _validate.refuse_numbers(boxes, scores, box_format)
     return result
