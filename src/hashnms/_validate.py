@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hashnms._core import BoxFormat, SoftMethod
+from hashnms._tensors import array_of, is_tensor
 
 Array = NDArray[Any]
 
@@ -68,6 +69,17 @@ def plain_arrays(boxes: Any, scores: Any, labels: Any) -> tuple[Array, Array, Ar
     """The arrays of a call in a form that the core takes."""
     box_array = boxes_array(boxes)
     return box_array, scores_array(scores, len(box_array)), labels_array(labels, len(box_array))
+
+
+def same_device(boxes: Any, scores: Any, labels: Any) -> None:
+    """Say which of them is not a tensor on the device of boxes, which is one."""
+    for name, values in (("scores", scores), ("labels", labels)):
+        if values is None and name == "labels":
+            continue
+        if not is_tensor(values):
+            raise TypeError(f"{name} must be a tensor, as boxes is, got {type(values).__name__}")
+        if values.device != boxes.device:
+            raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")
 
 
 def box_format_value(box_format: str) -> BoxFormat:
@@ -241,6 +253,8 @@ def _shown(number: Any) -> str:
 def _as_array(name: str, values: Any) -> Array:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must be a plain array, got a masked one: its mask would be ignored")
+    if is_tensor(values):
+        return array_of(name, values)
     try:
         return np.asarray(values)
     except ValueError:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _validate
+from hashnms._tensors import is_tensor, tensor_ops
 from hashnms._validate import BoxFormatName
 
 
@@ -66,6 +67,16 @@ def iou_hash(
     >>> iou_hash([[0.0, 0.0, 10.0, 20.0]], alpha=0.7)
     array([[6, 8, 3, 3]])
     """
+    arguments = (boxes, alpha, w0, h0, bx, by, box_format)
+    if type(boxes) is not np.ndarray and is_tensor(boxes):
+        return tensor_ops().iou_hash(*arguments)  # type: ignore[no-any-return]
+    return host_iou_hash(*arguments)
+
+
+def host_iou_hash(
+    boxes: Any, alpha: float, w0: float, h0: float, bx: float, by: float, box_format: BoxFormatName
+) -> NDArray[np.int64]:
+    """`iou_hash` by the core, of arrays or CPU tensors."""
     alpha = _validate.alpha_value(alpha)
     array = _validate.boxes_array(boxes)
     parameters = (

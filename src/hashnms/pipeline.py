@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _validate
+from hashnms._tensors import is_tensor, tensor_ops
 from hashnms._validate import Array, BoxFormatName, SoftMethodName
 from hashnms.suppression import hnms, nms, soft_nms
 
@@ -219,9 +220,11 @@ class Suppression:
     """
 
     steps: tuple[Step, ...]
+    _notation: str = field(compare=False)  # made at once: compiled graphs cannot make it
 
     def __init__(self, steps: Iterable[Step]) -> None:
         object.__setattr__(self, "steps", _validate.steps_tuple(steps, list(STEPS.values())))
+        object.__setattr__(self, "_notation", "+".join(map(str, self.steps)))
 
     def __call__(
         self,
@@ -248,6 +251,12 @@ class Suppression:
         Raises:
             ValueError, TypeError: as `hnms`.
         """
+        if is_tensor(boxes):
+            return Suppressed(*tensor_ops().suppress(boxes, scores, labels, self, box_format))
+        return self.on_host(boxes, scores, labels, box_format)
+
+    def on_host(self, boxes: Any, scores: Any, labels: Any, box_format: BoxFormatName) -> Suppressed:
+        """By the core, of arrays or CPU tensors."""
         given = candidates = Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format)
         rows: Array | None = None  # in the input; None for all of them
         for step, following in zip(self.steps, [*self.steps[1:], None], strict=True):
@@ -301,7 +310,7 @@ class Suppression:
         return {"steps": [{"step": _NAMES[type(step)], **asdict(step)} for step in self.steps]}
 
     def __str__(self) -> str:
-        return "+".join(map(str, self.steps))
+        return self._notation
 
     def __repr__(self) -> str:
         return f"Suppression.parse({str(self)!r})"

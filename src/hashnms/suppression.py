@@ -1,4 +1,8 @@
-"""The suppression functions: arrays in, indices of the kept boxes out."""
+"""The suppression functions: arrays or tensors in, indices of the kept boxes out.
+
+Each public function takes tensors to the one of the same name in `hashnms.torch.ops`, and arrays to its `host_` half
+below, which calls the core. The halves take CPU tensors, too, and return arrays.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _threads, _validate
+from hashnms._tensors import is_tensor, tensor_ops
 from hashnms._validate import BoxFormatName, SoftMethodName
-from hashnms.hashing import core_family, rows_with_codes
+from hashnms.hashing import core_family, host_iou_hash, rows_with_codes
 
 
 def hnms(
@@ -51,21 +56,10 @@ def hnms(
     >>> hnms(boxes, [0.8, 0.9, 0.5])
     array([1, 2])
     """
-    alpha = _validate.alpha_value(alpha)
-    num_hashes = _validate.num_hashes_value(num_hashes)
-    settings = (
-        core_family(alpha, num_hashes),
-        _validate.box_format_value(box_format),
-        _threads.get_num_threads(),
-    )
-    keep = _core.hnms(boxes, scores, labels, *settings)
-    if keep is None:
-        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
-        keep = _core.hnms(box_array, score_array, label_array, *settings)
-        if keep is None:
-            _validate.legal_numbers(box_array, score_array, box_format)
-            _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
-    return keep
+    arguments = (boxes, scores, labels, alpha, num_hashes, box_format)
+    if type(boxes) is not np.ndarray and is_tensor(boxes):
+        return tensor_ops().hnms(*arguments)  # type: ignore[no-any-return]
+    return host_hnms(*arguments)
 
 
 @overload
@@ -134,16 +128,11 @@ def nms(
     >>> nms(boxes, [0.8, 0.9, 0.5], 0.5, return_suppressor=True)[1]
     array([1, 1, 2])
     """
-    settings = (
-        _validate.share_value("iou_threshold", iou_threshold),
-        _validate.score_threshold_value(score_threshold),
-        _validate.max_output_value(max_output),
-        bool(return_suppressor),
-        _validate.box_format_value(box_format),
-        _threads.get_num_threads(),
-    )
-    result = _core.nms(boxes, scores, labels, *settings)
-    return _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format) if result is None else result
+    arguments = (boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
+    if type(boxes) is not np.ndarray and is_tensor(boxes):
+        ops = tensor_ops()
+        return ops.nms_suppressor(*arguments) if return_suppressor else ops.nms(*arguments)  # type: ignore[no-any-return]
+    return host_nms(*arguments, return_suppressor)
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
@@ -210,20 +199,99 @@ def soft_nms(
     >>> keep, decayed.round(4)
     (array([1, 2, 0]), array([0.9   , 0.5   , 0.2097]))
     """
+    arguments = (boxes, scores, labels, method, sigma, iou_threshold, min_score, max_output, box_format)
+    if type(boxes) is not np.ndarray and is_tensor(boxes):
+        return tensor_ops().soft_nms(*arguments)  # type: ignore[no-any-return]
+    return host_soft_nms(*arguments)
+
+
+def host_hnms(
+    boxes: Any, scores: Any, labels: Any, alpha: float, num_hashes: int, box_format: BoxFormatName
+) -> NDArray[np.int64]:
+    """`hnms` by the core."""
+    alpha = _validate.alpha_value(alpha)
+    num_hashes = _validate.num_hashes_value(num_hashes)
+    settings = (
+        core_family(alpha, num_hashes),
+        _validate.box_format_value(box_format),
+        _threads.get_num_threads(),
+    )
+    keep = _core.hnms(boxes, scores, labels, *settings)
+    if keep is None:
+        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+        keep = _core.hnms(box_array, score_array, label_array, *settings)
+        if keep is None:
+            _validate.legal_numbers(box_array, score_array, box_format)
+            _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
+    return keep
+
+
+def host_hnms_once(
+    boxes: Any,
+    scores: Any,
+    labels: Any,
+    alpha: float,
+    w0: float,
+    h0: float,
+    bx: float,
+    by: float,
+    box_format: BoxFormatName,
+) -> NDArray[np.int64]:
+    """HNMS with any one hash function: the core hashes, NumPy sorts."""
+    box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+    _validate.finite_scores(score_array)
+    i, j, m, n = host_iou_hash(box_array, alpha, w0, h0, bx, by, box_format).T
+    row = np.arange(len(box_array))
+    without_cell = np.minimum(i, j) == np.iinfo(np.int64).min
+    own = np.where(without_cell, row, -1)
+    order = np.argsort(-score_array, kind="stable")
+    fields = np.stack([own, i, j, m, n, *([] if label_array is None else [label_array])])
+    _, first = np.unique(fields[:, order], axis=1, return_index=True)
+    return order[np.sort(first)]
+
+
+def host_nms(
+    boxes: Any,
+    scores: Any,
+    labels: Any,
+    iou_threshold: float,
+    score_threshold: float | None,
+    max_output: int | None,
+    box_format: BoxFormatName,
+    return_suppressor: bool,
+) -> Any:
+    """`nms` by the core."""
+    settings = (
+        _validate.share_value("iou_threshold", iou_threshold),
+        _validate.score_threshold_value(score_threshold),
+        _validate.max_output_value(max_output),
+        bool(return_suppressor),
+        _validate.box_format_value(box_format),
+        _threads.get_num_threads(),
+    )
+    result = _core.nms(boxes, scores, labels, *settings)
+    return _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format) if result is None else result
+
+
+def host_soft_nms(
+    boxes: Any,
+    scores: Any,
+    labels: Any,
+    method: SoftMethodName,
+    sigma: float,
+    iou_threshold: float,
+    min_score: float,
+    max_output: int | None,
+    box_format: BoxFormatName,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """`soft_nms` by the core."""
     soft_method = _validate.method_value(method)
     sigma = _validate.sigma_value(sigma)
     iou_threshold = _validate.share_value("iou_threshold", iou_threshold)
     min_score = _validate.min_score_value(min_score)
     if soft_method is None:
-        keep = nms(
-            boxes,
-            scores,
-            iou_threshold,
-            labels=labels,
-            score_threshold=float(np.nextafter(min_score, -np.inf)),
-            max_output=max_output,
-            box_format=box_format,
-        )
+        score_threshold = float(np.nextafter(min_score, -np.inf))
+        keep = host_nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, False)
         return keep, _validate.scores_array(scores)[keep]
     settings = (
         soft_method,

@@ -1,0 +1,37 @@
+"""Where arrays and torch tensors part. Nothing here imports torch: who has a tensor has imported it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def tensor_ops() -> Any:
+    """The functions of tensors: for each of arrays here, one of the same name and arguments."""
+    import hashnms.torch.ops  # noqa: PLC0415
+
+    return hashnms.torch.ops
+
+
+def array_of(name: str, tensor: Any) -> NDArray[Any]:
+    """The numbers of a CPU tensor as an array, which shares its memory where it can."""
+    if not tensor.is_cpu:
+        raise ValueError(f"{name} must be on the device of boxes, cpu, got {tensor.device}")
+    plain = tensor.detach()
+    if str(tensor.dtype) == "torch.bfloat16":
+        plain = plain.float()
+    try:
+        array: NDArray[Any] = plain.resolve_neg().numpy()
+    except (RuntimeError, TypeError):
+        raise TypeError(
+            f"{name} must be a dense tensor of real numbers, got {tensor.dtype}, {tensor.layout}, {type(tensor).__name__}"
+        ) from None
+    return array

@@ -1,0 +1,10 @@
+"""hashnms in PyTorch: ops for graphs, modules, and HNMS on every device.
+
+The functions of `hashnms` itself take tensors: `hashnms.nms(boxes, scores)` returns a tensor on their device, also
+under `torch.compile` and `torch.export`. Here is what only torch has: `hnms_mask`, whose result has a fixed size, and
+the modules `HNMS` and `MultiHNMS`. `torch.ops.hashnms` holds the registered ops.
+"""
+
+from hashnms.torch.modules import HNMS, MultiHNMS, hnms_mask
+
+__all__ = ["HNMS", "MultiHNMS", "hnms_mask"]

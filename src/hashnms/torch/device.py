@@ -1,0 +1,86 @@
+"""HNMS where the tensors are: by Triton kernels on GPUs that take them, else in plain torch operations."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hashnms.hashing import IoUHash
+from hashnms.torch import portable
+
+_FLOATS = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+}
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_MOST_BOXES = 2**30
+
+
+class DeviceBoxes(NamedTuple):
+    """Tensors of the types and shapes that everything here trusts: float32 or float64, int64 labels."""
+
+    boxes: Tensor
+    scores: Tensor
+    labels: Tensor | None
+    box_format: str
+
+    @staticmethod
+    def plain(boxes: Tensor, scores: Tensor, labels: Tensor | None, box_format: str) -> DeviceBoxes | None:
+        """Tensors as such, or None if they are wrong or rare: the host knows what to do or say."""
+        count = (boxes.shape[0],) if boxes.ndim == 2 and boxes.shape[1] == 4 else None
+        if (
+            boxes.device.type == "mps"  # it has no float64
+            or count is None
+            or len(boxes) > _MOST_BOXES
+            or scores.shape != count
+            or (labels is not None and (labels.shape != count or labels.dtype not in _INTEGERS))
+            or boxes.dtype not in _FLOATS
+            or scores.dtype not in _FLOATS
+        ):
+            return None
+        return DeviceBoxes(
+            boxes.detach().to(_FLOATS[boxes.dtype]).contiguous(),
+            scores.detach().to(_FLOATS[scores.dtype]).contiguous(),
+            None if labels is None else labels.to(torch.int64).contiguous(),
+            box_format,
+        )
+
+    def of(self, rows: Tensor) -> DeviceBoxes:
+        """Some of them."""
+        labels = None if self.labels is None else self.labels[rows]
+        return DeviceBoxes(self.boxes[rows], self.scores[rows], labels, self.box_format)
+
+    def are_legal(self) -> bool:
+        """Whether all numbers are: finite, and no size below 0."""
+        first, second = self.boxes[:, :2], self.boxes[:, 2:]
+        sizes_are = second >= (first if self.box_format == "xyxy" else 0)
+        return bool(self.boxes.isfinite().all() & sizes_are.all() & self.scores.isfinite().all())
+
+
+def hnms(given: DeviceBoxes, functions: list[IoUHash]) -> Tensor | None:
+    """The rows that HNMS keeps; None if a number is illegal or beyond the tables, which is for the host."""
+    if functions[0].alpha > portable.LARGEST_ALPHA:
+        return None
+    kernels = _triton_kernels(given.boxes.device) if given.boxes.is_cuda else None
+    rows, fits = (portable if kernels is None else kernels).hnms(*given[:3], functions, given.box_format)
+    return rows if bool(fits) else None
+
+
+@lru_cache(maxsize=8)
+def _triton_kernels(device: torch.device) -> Any:
+    """The kernels, if Triton is there and compiles them for this device; else None, and a warning that says why."""
+    try:
+        from hashnms.torch import kernels  # noqa: PLC0415
+
+        boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=device)
+        kernels.hnms(boxes, boxes[:, 0].contiguous(), None, [IoUHash(0.5)], "xyxy")
+    except Exception as error:  # of many kinds: no Triton, no C compiler, a GPU that it does not know
+        warnings.warn(f"hashnms uses plain torch operations on {device}: {error}", RuntimeWarning, stacklevel=2)
+        return None
+    return kernels
