@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <tuple>
 
 #include "input.hpp"
 #include "tensors.hpp"
@@ -91,12 +92,19 @@ class PlainArray {
   size_t shape_[2] = {};
 };
 
+// An array that is to be returned; a tensor where `like`, which the caller gave, is one.
 template <class T>
 struct NewArray {
   nb::object object;
   T* data;
 
-  explicit NewArray(std::initializer_list<size_t> shape) {
+  NewArray(nb::handle like, std::initializer_list<size_t> shape) {
+    if (!PyArray_CheckExact(like.ptr())) {
+      if (const ExchangeTable* table = exchange_table_of(Py_TYPE(like.ptr()))) {
+        std::tie(object, data) = new_tensor<T>(*table, shape);
+        return;
+      }
+    }
     npy_intp lengths[2] = {};
     int axes = 0;
     for (const size_t length : shape) lengths[axes++] = static_cast<npy_intp>(length);

@@ -26,8 +26,8 @@ using namespace nb::literals;
 namespace hashnms::bindings {
 
 template <class Score>
-nb::object rows_of(const Claims<Score>& claims) {
-  const NewArray<int64_t> rows({claims.size()});
+nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
+  const NewArray<int64_t> rows(boxes, {claims.size()});
   std::transform(claims.begin(), claims.end(), rows.data, [](const auto& claim) { return int64_t{claim.box()}; });
   return rows.object;
 }
@@ -39,7 +39,7 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, const Ha
       const nb::gil_scoped_release unlocked;
       return hashnms::hnms(input, family, num_threads);
     }();
-    return kept ? rows_of(*kept) : nb::none();
+    return kept ? rows_of(boxes, *kept) : nb::none();
   });
 }
 
@@ -47,14 +47,14 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, double io
                size_t max_output, bool want_suppressor, BoxFormat box_format, size_t num_threads) {
   return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
     std::optional<NewArray<int64_t>> suppressor;
-    if (want_suppressor) suppressor.emplace(std::initializer_list<size_t>{input.count});
+    if (want_suppressor) suppressor.emplace(boxes, std::initializer_list<size_t>{input.count});
     const auto kept = [&] {
       const nb::gil_scoped_release unlocked;
       return hashnms::nms(input, {iou_threshold, score_threshold, max_output, suppressor ? suppressor->data : nullptr},
                           num_threads);
     }();
     if (!kept) return nb::none();
-    const NewArray<int64_t> keep({kept->size()});
+    const NewArray<int64_t> keep(boxes, {kept->size()});
     std::copy(kept->begin(), kept->end(), keep.data);
     return suppressor ? nb::object(nb::make_tuple(keep.object, suppressor->object)) : keep.object;
   });
@@ -70,10 +70,10 @@ nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, Soft
           return hashnms::soft_nms(input, {method, sigma, iou_threshold, min_score, max_output}, num_threads);
         }();
         if (!selection) return nb::none();
-        const NewArray<Score> decayed({selection->claims.size()});
+        const NewArray<Score> decayed(boxes, {selection->claims.size()});
         std::transform(selection->claims.begin(), selection->claims.end(), decayed.data,
                        [&](const auto& claim) { return selection->scores[claim.box()]; });
-        return nb::make_tuple(rows_of(selection->claims), decayed.object);
+        return nb::make_tuple(rows_of(boxes, selection->claims), decayed.object);
       });
 }
 
@@ -84,7 +84,7 @@ nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, double 
       const nb::gil_scoped_release unlocked;
       return hashnms::top_k(input, {score_threshold, most_of_label, most_in_all});
     }();
-    return top ? rows_of(*top) : nb::none();
+    return top ? rows_of(boxes, *top) : nb::none();
   });
 }
 
@@ -117,7 +117,7 @@ bool fit(const std::array<AxisCode, 2>& codes, bool int64) {
 nb::object iou_hash(nb::handle boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
                     BoxFormat box_format) {
   const PlainArray array = plain_boxes(boxes);
-  const NewArray<int64_t> result({array.rows(), 4});
+  const NewArray<int64_t> result(boxes, {array.rows(), 4});
   bool fits = true;
   for_each_code(array, widths, heights, bx, by, box_format, [&](size_t row, const auto& codes, auto number) {
     if (!fit<decltype(number)>(codes, true)) {
@@ -135,7 +135,7 @@ nb::object iou_hash(nb::handle boxes, const CellTable& widths, const CellTable& 
 nb::object has_code(nb::handle boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
                     BoxFormat box_format, bool int64) {
   const PlainArray array = plain_boxes(boxes);
-  const NewArray<bool> result({array.rows()});
+  const NewArray<bool> result(boxes, {array.rows()});
   for_each_code(array, widths, heights, bx, by, box_format, [&](size_t row, const auto& codes, auto number) {
     result.data[row] = fit<decltype(number)>(codes, int64);
   });
@@ -143,7 +143,7 @@ nb::object has_code(nb::handle boxes, const CellTable& widths, const CellTable& 
 }
 
 nb::object array_of(const std::vector<double>& values) {
-  const NewArray<double> result({values.size()});
+  const NewArray<double> result(nb::none(), {values.size()});
   std::copy(values.begin(), values.end(), result.data);
   return result.object;
 }

@@ -5,18 +5,34 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <new>
 #include <optional>
+#include <utility>
 
 namespace hashnms::bindings {
 
 namespace nb = nanobind;
 
-// The table as DLPack 1 lays it out, up to the one function that is called here.
+// As DLPack 1 lays it out; the numbers follow in the same block of memory.
+struct ManagedTensor {
+  uint32_t major_version = 1, minor_version = 0;
+  void* context = nullptr;
+  void (*free)(ManagedTensor*) = [](ManagedTensor* tensor) { std::free(tensor); };
+  uint64_t flags = 0;
+  nb::dlpack::dltensor tensor;
+  int64_t shape[2], strides[2];
+};
+
+// The table as DLPack 1 lays it out, up to the last function that is called here.
 struct ExchangeTable {
   uint32_t major_version, minor_version;
   ExchangeTable* older_version;
-  void *allocate, *managed_from_object, *object_from_managed;
+  void *allocate, *managed_from_object;
+  int (*object_from_managed)(ManagedTensor* tensor, void** object);
   int (*view_of_object)(void* object, nb::dlpack::dltensor* view);
 };
 
@@ -48,6 +64,29 @@ inline std::optional<nb::dlpack::dltensor> cpu_tensor(nb::handle object) {
   }
   if (view.device.device_type != nb::device::cpu::value) return std::nullopt;
   return view;
+}
+
+// A new tensor of the table's library on the CPU, and where its numbers go.
+template <class T>
+std::pair<nb::object, T*> new_tensor(const ExchangeTable& table, std::initializer_list<size_t> lengths) {
+  constexpr size_t kHeader = (sizeof(ManagedTensor) + 63) / 64 * 64;
+  size_t count = 1;
+  for (const size_t length : lengths) count *= length;
+  void* memory = std::aligned_alloc(64, kHeader + (count * sizeof(T) + 63) / 64 * 64);
+  if (!memory) throw std::bad_alloc();
+  auto* managed = new (memory) ManagedTensor();
+  T* numbers = reinterpret_cast<T*>(static_cast<char*>(memory) + kHeader);
+  int64_t stride = static_cast<int64_t>(count);
+  int axes = 0;
+  for (const size_t length : lengths) {
+    stride /= static_cast<int64_t>(std::max<size_t>(length, 1));
+    managed->shape[axes] = static_cast<int64_t>(length);
+    managed->strides[axes++] = stride;
+  }
+  managed->tensor = {numbers, {nb::device::cpu::value, 0}, axes, nb::dtype<T>(), managed->shape, managed->strides, 0};
+  void* object = nullptr;
+  if (table.object_from_managed(managed, &object) != 0) throw nb::python_error();
+  return {nb::steal(static_cast<PyObject*>(object)), numbers};
 }
 
 }  // namespace hashnms::bindings

@@ -14,11 +14,15 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def tensor_ops() -> Any:
-    """The functions of tensors: for each of arrays here, one of the same name and arguments."""
-    import hashnms.torch.ops  # noqa: PLC0415
+#: `hashnms.torch.ops`, once it is imported.
+known_ops: Any = None
 
-    return hashnms.torch.ops
+
+def tensor_ops() -> Any:
+    """The functions of tensors: for each of arrays, one of the same name."""
+    if known_ops is None:
+        import hashnms.torch.ops  # noqa: PLC0415, F401
+    return known_ops
 
 
 def array_of(name: str, tensor: Any) -> NDArray[Any]:

@@ -71,14 +71,10 @@ def plain_arrays(boxes: Any, scores: Any, labels: Any) -> tuple[Array, Array, Ar
     return box_array, scores_array(scores, len(box_array)), labels_array(labels, len(box_array))
 
 
-def same_device(boxes: Any, scores: Any, labels: Any) -> None:
-    """Say which of them is not a tensor on the device of boxes, which is one."""
-    for name, values in (("scores", scores), ("labels", labels)):
-        if values is None and name == "labels":
-            continue
-        if not is_tensor(values):
-            raise TypeError(f"{name} must be a tensor, as boxes is, got {type(values).__name__}")
-        if values.device != boxes.device:
+def same_device(boxes: Any, *others: Any) -> None:
+    """Say which of scores and labels, where they are tensors, is not on the device of boxes, which is one."""
+    for name, values in zip(("scores", "labels"), others, strict=False):
+        if is_tensor(values) and values.device != boxes.device:
             raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")
 
 

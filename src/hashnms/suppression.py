@@ -1,7 +1,8 @@
 """The suppression functions: arrays or tensors in, indices of the kept boxes out.
 
 Each public function takes tensors to the one of the same name in `hashnms.torch.ops`, and arrays to its `host_` half
-below, which calls the core. The halves take CPU tensors, too, and return arrays.
+below, which calls the core. The halves take CPU tensors, too, and return arrays, or tensors where the core can read
+theirs.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def nms(
     if type(boxes) is not np.ndarray and is_tensor(boxes):
         ops = tensor_ops()
         return ops.nms_suppressor(*arguments) if return_suppressor else ops.nms(*arguments)  # type: ignore[no-any-return]
-    return host_nms(*arguments, return_suppressor)
+    return host_nms_suppressor(*arguments) if return_suppressor else host_nms(*arguments)
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
@@ -241,13 +242,14 @@ def host_hnms_once(
     box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
     _validate.finite_scores(score_array)
     i, j, m, n = host_iou_hash(box_array, alpha, w0, h0, bx, by, box_format).T
-    row = np.arange(len(box_array))
-    without_cell = np.minimum(i, j) == np.iinfo(np.int64).min
-    own = np.where(without_cell, row, -1)
-    order = np.argsort(-score_array, kind="stable")
+    own = np.where(np.minimum(i, j) == np.iinfo(np.int64).min, np.arange(len(box_array)), -1)  # no cell, no rival
     fields = np.stack([own, i, j, m, n, *([] if label_array is None else [label_array])])
-    _, first = np.unique(fields[:, order], axis=1, return_index=True)
-    return order[np.sort(first)]
+    by_score = np.argsort(-score_array, kind="stable")
+    fields = fields[:, by_score]
+    by_cell = np.lexsort(fields)
+    is_first = np.ones(len(by_cell), np.bool_)
+    is_first[1:] = (np.diff(fields[:, by_cell], axis=1) != 0).any(axis=0)
+    return by_score[np.sort(by_cell[is_first])]
 
 
 def host_nms(
@@ -258,19 +260,24 @@ def host_nms(
     score_threshold: float | None,
     max_output: int | None,
     box_format: BoxFormatName,
-    return_suppressor: bool,
+    return_suppressor: bool = False,
 ) -> Any:
     """`nms` by the core."""
     settings = (
         _validate.share_value("iou_threshold", iou_threshold),
         _validate.score_threshold_value(score_threshold),
         _validate.max_output_value(max_output),
-        bool(return_suppressor),
+        return_suppressor,
         _validate.box_format_value(box_format),
         _threads.get_num_threads(),
     )
     result = _core.nms(boxes, scores, labels, *settings)
     return _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format) if result is None else result
+
+
+def host_nms_suppressor(*arguments: Any) -> Any:
+    """`nms` with `return_suppressor` by the core."""
+    return host_nms(*arguments, return_suppressor=True)
 
 
 def host_soft_nms(
@@ -291,7 +298,7 @@ def host_soft_nms(
     min_score = _validate.min_score_value(min_score)
     if soft_method is None:
         score_threshold = float(np.nextafter(min_score, -np.inf))
-        keep = host_nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, False)
+        keep = host_nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
         return keep, _validate.scores_array(scores)[keep]
     settings = (
         soft_method,

@@ -56,6 +56,11 @@ class DeviceBoxes(NamedTuple):
         labels = None if self.labels is None else self.labels[rows]
         return DeviceBoxes(self.boxes[rows], self.scores[rows], labels, self.box_format)
 
+    def to(self, device: str) -> DeviceBoxes:
+        """All of them on another device."""
+        labels = None if self.labels is None else self.labels.to(device)
+        return DeviceBoxes(self.boxes.to(device), self.scores.to(device), labels, self.box_format)
+
     def are_legal(self) -> bool:
         """Whether all numbers are: finite, and no size below 0."""
         first, second = self.boxes[:, :2], self.boxes[:, 2:]

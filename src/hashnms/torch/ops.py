@@ -6,44 +6,65 @@ call goes through the op of the same name, whose fake kernel tells the shape of 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hashnms import _validate
+from hashnms import _tensors, _validate
 from hashnms.hashing import IoUHash, hash_family, host_iou_hash
 from hashnms.pipeline import Suppression
-from hashnms.suppression import host_hnms, host_hnms_once, host_nms, host_soft_nms
+from hashnms.suppression import host_hnms, host_hnms_once, host_nms, host_nms_suppressor, host_soft_nms
 from hashnms.torch import device, portable, steps
 from hashnms.torch.device import DeviceBoxes
 
+Function = Callable[..., Any]
 
-def registered(
-    schema: str, fake: Callable[..., Any], in_onnx: Callable[..., Any] | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make an op `hashnms::name` of a function, and a function that goes through it just where it must."""
 
-    def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
-        name = implementation.__name__
-        torch.library.custom_op(f"hashnms::{name}", implementation, mutates_args=(), schema=schema).register_fake(fake)
-        op = getattr(torch.ops.hashnms, name).default
+def register(
+    name: str,
+    schema: str,
+    *,
+    host: Function,
+    fake: Function,
+    on_device: Function | None = None,
+    in_onnx: Function | None = None,
+) -> Function:
+    """Register the op `hashnms::name`, and return a function that goes through it just where it must.
 
-        @wraps(implementation)
-        def call(boxes: Tensor, *arguments: Any) -> Any:
-            if type(boxes) is Tensor and not (torch.compiler.is_compiling() or torch.jit.is_tracing()):
-                return implementation(boxes, *arguments)
-            if not torch.onnx.is_in_onnx_export():
-                return op(boxes.detach(), *(_in_graph(argument) for argument in arguments))
-            if in_onnx is None:
-                raise NotImplementedError(f"only HNMS can be exported to ONNX operators, got hashnms::{name}")
-            return in_onnx(boxes, *arguments)
+    Args:
+        name: of the op.
+        schema: its arguments, boxes first, and results.
+        host: the function of arrays and CPU tensors that it is.
+        fake: tells the shapes of the results.
+        on_device: the same for tensors elsewhere, without leaving their device; None, also as its result, for the host.
+        in_onnx: the same in operations that ONNX has.
+    """
 
-        return call
+    def run(boxes: Tensor, *arguments: Any) -> Any:
+        if boxes.is_cpu:
+            return _on_cpu(host, boxes, arguments)
+        _validate.same_device(boxes, *arguments)
+        result = None if on_device is None else on_device(boxes, *arguments)
+        return _on_host(host, boxes, arguments) if result is None else result
 
-    return register
+    torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema).register_fake(fake)
+    op = getattr(torch.ops.hashnms, name).default
+    is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
+
+    def call(boxes: Tensor, *arguments: Any) -> Any:
+        if type(boxes) is Tensor and not (is_compiling() or is_tracing()):
+            return run(boxes, *arguments)
+        if not torch.onnx.is_in_onnx_export():
+            return op(boxes.detach(), *map(_in_graph, arguments))
+        if in_onnx is None:
+            raise NotImplementedError(f"only HNMS can be exported to ONNX operators, got hashnms::{name}")
+        return in_onnx(boxes, *arguments)
+
+    return call
 
 
 def _in_graph(argument: Any) -> Any:
@@ -51,6 +72,29 @@ def _in_graph(argument: Any) -> Any:
     if isinstance(argument, Tensor):
         return argument.detach()
     return str(argument) if isinstance(argument, Suppression) else argument
+
+
+def _on_cpu(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
+    scores = arguments[0]
+    if boxes.is_neg() or (type(scores) is Tensor and scores.is_neg()):
+        # The core reads memory as it is; negative views (of imaginary parts) have a sign beside it.
+        boxes, arguments = boxes.resolve_neg(), (scores.resolve_neg(), *arguments[1:])
+    result = host(boxes, *arguments)
+    if type(result) is Tensor or (type(result) is tuple and type(result[1]) is Tensor):
+        return result  # the core saw tensors, and returned such
+    return _tensors_on(boxes.device, result)
+
+
+def _on_host(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
+    copies = (argument.cpu() if isinstance(argument, Tensor) else argument for argument in arguments)
+    return _tensors_on(boxes.device, host(boxes.cpu().resolve_neg(), *copies))
+
+
+def _tensors_on(where: torch.device, result: Any) -> Any:
+    """Arrays and CPU tensors as tensors on a device."""
+    if isinstance(result, tuple):
+        return tuple(torch.as_tensor(part, device=where) for part in result)
+    return torch.as_tensor(result, device=where)
 
 
 def _some_rows(boxes: Tensor, *_: Any) -> Tensor:
@@ -63,128 +107,107 @@ def _some_rows_and_scores(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tenso
     return rows, scores.new_empty(rows.shape[0], dtype=score_type)
 
 
-def _of_all_rows(dtype: torch.dtype, *columns: int) -> Callable[..., Tensor]:
+def _of_all_rows(dtype: torch.dtype, *columns: int) -> Function:
     return lambda boxes, *_: boxes.new_empty(boxes.shape[0], *columns, dtype=dtype)
 
 
-_BOXES = "Tensor boxes, Tensor scores, Tensor? labels, "
-_HNMS = f"({_BOXES}float alpha, int num_hashes, str box_format) -> "
-_NMS = f"({_BOXES}float iou_threshold, float? score_threshold, int? max_output, str box_format) -> "
+def _family(alpha: float, num_hashes: int, box_format: str) -> tuple[list[IoUHash], str]:
+    return hash_family(alpha, num_hashes), box_format
 
 
-def _hnms_in_onnx(boxes: Tensor, scores: Tensor, labels: Tensor | None, *settings: Any) -> Tensor:
-    alpha, num_hashes, box_format = settings
-    return portable.hnms(boxes, scores, labels, hash_family(alpha, num_hashes), box_format)[0]
+def _one_function(*parameters_and_format: Any) -> tuple[list[IoUHash], str]:
+    *parameters, box_format = parameters_and_format
+    return [IoUHash(*parameters)], box_format
 
 
-def _hnms_mask_in_onnx(boxes: Tensor, *arguments: Any) -> Tensor:
-    return _mask_of(_hnms_in_onnx(boxes, *arguments), boxes)
+def _hnms_on_device(functions_of: Function) -> Function:
+    def hnms_on_device(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Tensor | None:
+        functions, box_format = functions_of(*settings)
+        given = DeviceBoxes.plain(boxes, scores, labels, box_format)
+        return None if given is None else device.hnms(given, functions)
+
+    return hnms_on_device
 
 
-def _hnms_once_in_onnx(boxes: Tensor, scores: Tensor, labels: Tensor | None, *settings: Any) -> Tensor:
-    *parameters, box_format = settings
-    return portable.hnms(boxes, scores, labels, [IoUHash(*parameters)], box_format)[0]
+def _hnms_in_onnx(functions_of: Function) -> Function:
+    return lambda boxes, scores, labels, *settings: portable.hnms(boxes, scores, labels, *functions_of(*settings))[0]
 
 
-@registered(f"{_HNMS}Tensor", _some_rows, _hnms_in_onnx)
-def hnms(boxes: Tensor, scores: Any, labels: Any, alpha: float, num_hashes: int, box_format: Any) -> Tensor:
-    if not boxes.is_cpu:
-        keep = _on_device(boxes, scores, labels, hash_family(alpha, num_hashes), box_format)
-        if keep is not None:
-            return keep
-    return _on_host(host_hnms, boxes, scores, labels, alpha, num_hashes, box_format)
+def _masked(hnms: Function) -> Function:
+    """The rows that a function returns, if any, as a mask."""
+
+    def mask(boxes: Tensor, *arguments: Any) -> Tensor | None:
+        keep = hnms(boxes, *arguments)
+        return None if keep is None else torch.zeros_like(boxes[:, 0], dtype=torch.bool).scatter(0, keep, True)
+
+    return mask
 
 
-@registered(f"{_HNMS}Tensor", _of_all_rows(torch.bool), _hnms_mask_in_onnx)
-def hnms_mask(boxes: Tensor, *arguments: Any) -> Tensor:
-    return _mask_of(hnms(boxes, *arguments), boxes)
+def _suppress_on_host(boxes: Any, scores: Any, labels: Any, suppression: Suppression | str, box_format: Any) -> Any:
+    return _chain(suppression).on_host(boxes, scores, labels, box_format)
 
 
-@registered(
-    f"({_BOXES}float alpha, float w0, float h0, float bx, float by, str box_format) -> Tensor",
-    _some_rows,
-    _hnms_once_in_onnx,
-)
-def hnms_once(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Tensor:
-    """HNMS with any one hash function."""
-    *parameters, box_format = settings
-    keep = _on_device(boxes, scores, labels, [IoUHash(*parameters)], box_format)
-    return _on_host(host_hnms_once, boxes, scores, labels, *settings) if keep is None else keep
+def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, suppression: Any, box_format: Any) -> Any:
+    given = DeviceBoxes.plain(boxes, scores, labels, box_format)
+    return steps.suppress(_chain(suppression), given) if given is not None and given.are_legal() else None
 
 
-@registered(f"{_NMS}Tensor", _some_rows)
-def nms(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Tensor:
-    return _on_host(host_nms, boxes, scores, labels, *settings, False)
-
-
-@registered(f"{_NMS}(Tensor, Tensor)", lambda boxes, *_: (_some_rows(boxes), _of_all_rows(torch.int64)(boxes)))
-def nms_suppressor(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> tuple[Tensor, Tensor]:
-    return _on_host(host_nms, boxes, scores, labels, *settings, True)
-
-
-@registered(
-    f"({_BOXES}str method, float sigma, float iou_threshold, float min_score, int? max_output, str box_format) -> "
-    "(Tensor, Tensor)",
-    _some_rows_and_scores,
-)
-def soft_nms(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> tuple[Tensor, Tensor]:
-    return _on_host(host_soft_nms, boxes, scores, labels, *settings)
-
-
-@registered(
-    "(Tensor boxes, float alpha, float w0, float h0, float bx, float by, str box_format) -> Tensor",
-    _of_all_rows(torch.int64, 4),
-)
-def iou_hash(boxes: Tensor, *settings: Any) -> Tensor:
-    return torch.from_numpy(host_iou_hash(boxes.cpu(), *settings)).to(boxes.device)
-
-
-@registered(f"({_BOXES}str suppression, str box_format) -> (Tensor, Tensor)", _some_rows_and_scores)
-def suppress(
-    boxes: Tensor, scores: Any, labels: Any, suppression: Suppression | str, box_format: Any
-) -> tuple[Tensor, Tensor]:
-    """A `Suppression`, or one in its short notation."""
-    chain = suppression if isinstance(suppression, Suppression) else _parsed(suppression)
-    given = None if boxes.is_cpu else _device_boxes(boxes, scores, labels, box_format)
-    if given is not None and given.are_legal():
-        return steps.suppress(chain, given, _on_host)
-    return _on_host(chain.on_host, boxes, scores, labels, box_format)
+def _chain(suppression: Suppression | str) -> Suppression:
+    return _parsed(suppression) if isinstance(suppression, str) else suppression
 
 
 _parsed = lru_cache(maxsize=64)(Suppression.parse)
 
+_BOXES = "Tensor boxes, Tensor scores, Tensor? labels, "
+_HNMS = f"({_BOXES}float alpha, int num_hashes, str box_format) -> Tensor"
+_NMS = f"({_BOXES}float iou_threshold, float? score_threshold, int? max_output, str box_format) -> "
+_FUNCTION = "float alpha, float w0, float h0, float bx, float by, str box_format) -> Tensor"
 
-def _on_device(boxes: Tensor, scores: Any, labels: Any, functions: list[IoUHash], box_format: Any) -> Tensor | None:
-    given = _device_boxes(boxes, scores, labels, box_format)
-    return None if given is None else device.hnms(given, functions)
+hnms = register(
+    "hnms",
+    _HNMS,
+    host=host_hnms,
+    fake=_some_rows,
+    on_device=_hnms_on_device(_family),
+    in_onnx=_hnms_in_onnx(_family),
+)
+hnms_mask = register(
+    "hnms_mask",
+    _HNMS,
+    host=_masked(host_hnms),
+    fake=_of_all_rows(torch.bool),
+    on_device=_masked(_hnms_on_device(_family)),
+    in_onnx=_masked(_hnms_in_onnx(_family)),
+)
+hnms_once = register(
+    "hnms_once",
+    f"({_BOXES}{_FUNCTION}",
+    host=host_hnms_once,
+    fake=_some_rows,
+    on_device=_hnms_on_device(_one_function),
+    in_onnx=_hnms_in_onnx(_one_function),
+)
+nms = register("nms", f"{_NMS}Tensor", host=host_nms, fake=_some_rows)
+nms_suppressor = register(
+    "nms_suppressor",
+    f"{_NMS}(Tensor, Tensor)",
+    host=host_nms_suppressor,
+    fake=lambda boxes, *_: (_some_rows(boxes), _of_all_rows(torch.int64)(boxes)),
+)
+soft_nms = register(
+    "soft_nms",
+    f"({_BOXES}str method, float sigma, float iou_threshold, float min_score, int? max_output, str box_format) -> "
+    "(Tensor, Tensor)",
+    host=host_soft_nms,
+    fake=_some_rows_and_scores,
+)
+suppress = register(
+    "suppress",
+    f"({_BOXES}str suppression, str box_format) -> (Tensor, Tensor)",
+    host=_suppress_on_host,
+    fake=_some_rows_and_scores,
+    on_device=_suppress_on_device,
+)
+iou_hash = register("iou_hash", f"(Tensor boxes, {_FUNCTION}", host=host_iou_hash, fake=_of_all_rows(torch.int64, 4))
 
-
-def _device_boxes(boxes: Tensor, scores: Any, labels: Any, box_format: Any) -> DeviceBoxes | None:
-    _validate.same_device(boxes, scores, labels)
-    _validate.box_format_value(box_format)
-    return DeviceBoxes.plain(boxes, scores, labels, box_format)
-
-
-def _mask_of(keep: Tensor, boxes: Tensor) -> Tensor:
-    return torch.zeros_like(boxes[:, 0], dtype=torch.bool).scatter(0, keep, True)
-
-
-def _on_host(function: Callable[..., Any], boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Any:
-    """What a function of arrays and CPU tensors returns, as tensors on the device of boxes."""
-    result = function(*_host_tensors(boxes, scores, labels), *settings)
-    if isinstance(result, tuple):
-        return tuple(_on(boxes, array) for array in result)
-    return _on(boxes, result)
-
-
-def _host_tensors(boxes: Tensor, scores: Any, labels: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-    if not (labels is None and type(scores) is Tensor and boxes.is_cpu and scores.is_cpu):  # most often, and at once
-        _validate.same_device(boxes, scores, labels)
-        boxes, scores, labels = boxes.cpu(), scores.cpu(), None if labels is None else labels.cpu()
-    # The core reads memory as it is; negative views (of imaginary parts) have a sign beside it.
-    return boxes.resolve_neg() if boxes.is_neg() else boxes, scores.resolve_neg() if scores.is_neg() else scores, labels
-
-
-def _on(boxes: Tensor, array: Any) -> Tensor:
-    tensor = torch.from_numpy(array)
-    return tensor if boxes.is_cpu else tensor.to(boxes.device)
+_tensors.known_ops = sys.modules[__name__]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,10 +14,8 @@ from hashnms.torch.device import DeviceBoxes
 from hashnms.torch.portable import ranked, sorting
 
 
-def suppress(
-    suppression: Suppression, given: DeviceBoxes, on_host: Callable[..., tuple[Tensor, Tensor]]
-) -> tuple[Tensor, Tensor]:
-    """What the suppression keeps of legal boxes, and the scores; `on_host` does the steps that the device does not."""
+def suppress(suppression: Suppression, given: DeviceBoxes) -> tuple[Tensor, Tensor]:
+    """What the suppression keeps of legal boxes, and the scores."""
     rows = torch.arange(len(given.boxes), device=given.boxes.device)
     left, steps = given, list(suppression.steps)
     while steps and type(steps[0]) in _CHOICES:
@@ -29,7 +26,8 @@ def suppress(
         rows, left = rows[chosen], left.of(chosen)
         steps.pop(0)
     if steps:
-        keep, scores = on_host(Suppression(steps).on_host, *left)
+        result = Suppression(steps).on_host(*left.to("cpu"))
+        keep, scores = (torch.as_tensor(part, device=rows.device) for part in result)
     else:
         keep = ranked(left.scores)
         scores = left.scores[keep]
