@@ -35,7 +35,6 @@ def array_of(name: str, tensor: Any) -> NDArray[Any]:
     try:
         array: NDArray[Any] = plain.resolve_neg().numpy()
     except (RuntimeError, TypeError):
-        raise TypeError(
-            f"{name} must be a dense tensor of real numbers, got {tensor.dtype}, {tensor.layout}, {type(tensor).__name__}"
-        ) from None
+        got = f"{tensor.dtype}, {tensor.layout}"
+        raise TypeError(f"{name} must be a dense tensor of real numbers, got {got}") from None
     return array

@@ -132,8 +132,10 @@ def nms(
     arguments = (boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
     if type(boxes) is not np.ndarray and is_tensor(boxes):
         ops = tensor_ops()
-        return ops.nms_suppressor(*arguments) if return_suppressor else ops.nms(*arguments)  # type: ignore[no-any-return]
-    return host_nms_suppressor(*arguments) if return_suppressor else host_nms(*arguments)
+        result = ops.nms_suppressor(*arguments) if return_suppressor else ops.nms(*arguments)
+    else:
+        result = host_nms(*arguments, return_suppressor)
+    return result  # type: ignore[no-any-return]
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
@@ -275,11 +277,6 @@ def host_nms(
     return _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format) if result is None else result
 
 
-def host_nms_suppressor(*arguments: Any) -> Any:
-    """`nms` with `return_suppressor` by the core."""
-    return host_nms(*arguments, return_suppressor=True)
-
-
 def host_soft_nms(
     boxes: Any,
     scores: Any,
@@ -299,7 +296,7 @@ def host_soft_nms(
     if soft_method is None:
         score_threshold = float(np.nextafter(min_score, -np.inf))
         keep = host_nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
-        return keep, _validate.scores_array(scores)[keep]
+        return keep, _validate.scores_array(scores)[np.asarray(keep)]
     settings = (
         soft_method,
         sigma,

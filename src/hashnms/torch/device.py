@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from hashnms._validate import BoxFormatName
 from hashnms.hashing import IoUHash
 from hashnms.torch import portable
 
@@ -28,10 +29,10 @@ class DeviceBoxes(NamedTuple):
     boxes: Tensor
     scores: Tensor
     labels: Tensor | None
-    box_format: str
+    box_format: BoxFormatName
 
     @staticmethod
-    def plain(boxes: Tensor, scores: Tensor, labels: Tensor | None, box_format: str) -> DeviceBoxes | None:
+    def plain(boxes: Tensor, scores: Tensor, labels: Tensor | None, box_format: BoxFormatName) -> DeviceBoxes | None:
         """Tensors as such, or None if they are wrong or rare: the host knows what to do or say."""
         count = (boxes.shape[0],) if boxes.ndim == 2 and boxes.shape[1] == 4 else None
         if (
@@ -72,6 +73,8 @@ def hnms(given: DeviceBoxes, functions: list[IoUHash]) -> Tensor | None:
     """The rows that HNMS keeps; None if a number is illegal or beyond the tables, which is for the host."""
     if functions[0].alpha > portable.LARGEST_ALPHA:
         return None
+    if len(given.boxes) == 0:
+        return torch.zeros_like(given.scores, dtype=torch.int64)
     kernels = _triton_kernels(given.boxes.device) if given.boxes.is_cuda else None
     rows, fits = (portable if kernels is None else kernels).hnms(*given[:3], functions, given.box_format)
     return rows if bool(fits) else None

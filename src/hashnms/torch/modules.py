@@ -21,13 +21,13 @@ def hnms_mask(
     """`hashnms.hnms` as a mask: an (N,) bool tensor that is true for the boxes it keeps.
 
     Its shape is that of the scores, so graphs with it do not change shape. Arguments and errors are those of
-    `hashnms.hnms`; while a CUDA graph is captured, and in ONNX, numbers are not checked.
+    `hashnms.hnms`; in ONNX, numbers are not checked.
 
     >>> boxes = torch.tensor([[0.0, 0.0, 100.0, 100.0], [1.0, 1.0, 101.0, 101.0], [200.0, 0.0, 300.0, 100.0]])
     >>> hnms_mask(boxes, torch.tensor([0.8, 0.9, 0.5]))
     tensor([False,  True,  True])
     """
-    return ops.hnms_mask(boxes, scores, labels, alpha, num_hashes, box_format)  # type: ignore[no-any-return]
+    return ops.hnms_mask(boxes, scores, labels, alpha, num_hashes, box_format)
 
 
 class MultiHNMS(nn.Module):
@@ -88,7 +88,7 @@ class HNMS(nn.Module):
     def forward(self, rects: Tensor, conf: Tensor, labels: Tensor | None = None) -> Tensor:
         """The rows of the kept boxes, by decreasing score, ties to the lower row."""
         function = (self.alpha, self.w0, self.h0, self.bx, self.by)
-        return ops.hnms_once(rects, conf, labels, *function, self.box_format)  # type: ignore[no-any-return]
+        return ops.hnms_once(rects, conf, labels, *function, self.box_format)
 
     def extra_repr(self) -> str:
         names = ("alpha", "w0", "h0", "bx", "by", "box_format")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -17,11 +17,14 @@ from torch import Tensor
 from hashnms import _tensors, _validate
 from hashnms.hashing import IoUHash, hash_family, host_iou_hash
 from hashnms.pipeline import Suppression
-from hashnms.suppression import host_hnms, host_hnms_once, host_nms, host_nms_suppressor, host_soft_nms
+from hashnms.suppression import host_hnms, host_hnms_once, host_nms, host_soft_nms
 from hashnms.torch import device, portable, steps
 from hashnms.torch.device import DeviceBoxes
 
 Function = Callable[..., Any]
+
+#: Every op waits for an answer of the device, if only whether its numbers are legal: no CUDA graph can hold it.
+_TAGS = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
 
 
 def register(
@@ -51,7 +54,8 @@ def register(
         result = None if on_device is None else on_device(boxes, *arguments)
         return _on_host(host, boxes, arguments) if result is None else result
 
-    torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema).register_fake(fake)
+    custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, tags=_TAGS)
+    custom_op.register_fake(fake)
     op = getattr(torch.ops.hashnms, name).default
     is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
 
@@ -75,10 +79,11 @@ def _in_graph(argument: Any) -> Any:
 
 
 def _on_cpu(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
-    scores = arguments[0]
-    if boxes.is_neg() or (type(scores) is Tensor and scores.is_neg()):
-        # The core reads memory as it is; negative views (of imaginary parts) have a sign beside it.
-        boxes, arguments = boxes.resolve_neg(), (scores.resolve_neg(), *arguments[1:])
+    # The core reads memory as it is; negative views (of imaginary parts) have a sign beside it.
+    if boxes.is_neg():
+        boxes = boxes.resolve_neg()
+    if type(arguments[0]) is Tensor and arguments[0].is_neg():
+        arguments = (arguments[0].resolve_neg(), *arguments[1:])
     result = host(boxes, *arguments)
     if type(result) is Tensor or (type(result) is tuple and type(result[1]) is Tensor):
         return result  # the core saw tensors, and returned such
@@ -191,7 +196,7 @@ nms = register("nms", f"{_NMS}Tensor", host=host_nms, fake=_some_rows)
 nms_suppressor = register(
     "nms_suppressor",
     f"{_NMS}(Tensor, Tensor)",
-    host=host_nms_suppressor,
+    host=partial(host_nms, return_suppressor=True),
     fake=lambda boxes, *_: (_some_rows(boxes), _of_all_rows(torch.int64)(boxes)),
 )
 soft_nms = register(

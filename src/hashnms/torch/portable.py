@@ -35,8 +35,12 @@ class Cells(NamedTuple):
 def make_cells(alpha: float, origin: float, device: torch.device) -> Cells:
     """The table, with the numbers of the core."""
     _, edges, inverse_deltas = cell_table(alpha, origin).float32_cells()
-    tables = (torch.from_numpy(table).to(device) for table in (edges, inverse_deltas))
-    return Cells(*tables, math.log(edges[0]), -1.0 / math.log(alpha))
+    return Cells(
+        torch.from_numpy(edges).to(device),
+        torch.from_numpy(inverse_deltas).to(device),
+        math.log(edges[0]),
+        -1.0 / math.log(alpha),
+    )
 
 
 #: The same, made once and kept.
@@ -71,10 +75,10 @@ def _hash_axis(first: Tensor, second: Tensor, cells: Cells, shift: float, box_fo
     tabulated = size.clamp(LEAST_SIZE, SIZE_LIMIT)
     estimate = torch.log(tabulated).sub_(cells.log_first_edge).mul_(cells.cells_per_nat)
     index = estimate.clamp_(0, len(cells.edges) - 2).to(torch.int64)
-    index = index - (tabulated < cells.edges[index]).to(torch.int64)
-    index = index + (tabulated >= cells.edges[index + 1]).to(torch.int64)
+    index = index - (tabulated < cells.edges.index_select(0, index)).to(torch.int64)
+    index = index + (tabulated >= cells.edges.index_select(0, index + 1)).to(torch.int64)
     has_size = size > 0
-    inverse_delta = torch.where(has_size, cells.inverse_deltas[index], 0.0)
+    inverse_delta = torch.where(has_size, cells.inverse_deltas.index_select(0, index), 0.0)
     offset = (center * inverse_delta).sub_(shift).add_(0.5).floor_()
     fits = _all_within(size, 0.0, SIZE_LIMIT) & _all_within(offset, -OFFSET_LIMIT, OFFSET_LIMIT)
     if first.dtype == torch.float64:
@@ -101,12 +105,12 @@ def hnms(
     rows = ranked(scores)
     fits = scores.isfinite().all()
     for function in functions:
-        x, y = hash_boxes(boxes[rows], function, box_format)
+        x, y = hash_boxes(boxes.index_select(0, rows), function, box_format)
         own = -1 - torch.arange(rows.shape[0], device=rows.device)  # the cell of a box without area
         sizes = torch.where(x.has_size & y.has_size, x.index * _MOST_CELLS + y.index, own)
         # Nobody checks offsets in ONNX, so nothing there may rest on their limit.
         offsets = [x.offset, y.offset] if torch.onnx.is_in_onnx_export() else [x.offset * 2**32 + y.offset]
-        rows = rows[_are_first([sizes, *offsets, *([] if labels is None else [labels[rows]])])]
+        rows = rows[_are_first([sizes, *offsets, *([] if labels is None else [labels.index_select(0, rows)])])]
         fits = fits & x.fits & y.fits
     return rows, fits
 
@@ -115,10 +119,10 @@ def _are_first(fields: list[Tensor]) -> Tensor:
     """Of each place, whether none before it is equal in all fields."""
     order = sorting(fields[0])
     for field in fields[1:]:
-        order = order[sorting(field[order])]
+        order = order.index_select(0, sorting(field.index_select(0, order)))
     first = order.new_zeros(order.shape, dtype=torch.bool)
     for field in fields:
-        in_order = field[order]
+        in_order = field.index_select(0, order)
         before = torch.nn.functional.pad(in_order, (1, 0))[:-1]
         first = first | (in_order != before)
     first = first | (torch.arange(order.shape[0], device=order.device) == 0)

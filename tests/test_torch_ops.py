@@ -1,0 +1,258 @@
+"""Every function on tensors gives what it gives on arrays: at once, through its op, compiled and exported."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import BOX_KINDS, boxes_and_scores
+from hypothesis import given
+
+import hashnms
+from hashnms import Suppression
+from hashnms.synthetic import make_scene
+
+torch = pytest.importorskip("torch")
+
+from hashnms.torch import hnms_mask, ops  # noqa: E402
+
+CHAIN = Suppression.parse("score:0.1+top:300+hnms:0.73/2+nms:0.5+limit:50")
+
+#: Name -> function of (boxes, scores, labels), arrays or tensors, that returns a tuple of such.
+FUNCTIONS = {
+    "hnms": lambda b, s, l: (hashnms.hnms(b, s, alpha=0.6, num_hashes=2, labels=l),),
+    "nms": lambda b, s, l: (hashnms.nms(b, s, 0.4, labels=l, max_output=200),),
+    "nms_suppressor": lambda b, s, l: hashnms.nms(b, s, 0.4, labels=l, score_threshold=0.05, return_suppressor=True),
+    "soft_nms": lambda b, s, l: hashnms.soft_nms(b, s, labels=l, max_output=200),
+    "soft_nms_hard": lambda b, s, l: hashnms.soft_nms(b, s, method="hard", labels=l),
+    "suppression": lambda b, s, l: tuple(CHAIN(b, s, l)),
+    "iou_hash": lambda b, s, l: (hashnms.iou_hash(b, alpha=0.7, w0=1.5),),  # noqa: ARG005
+}
+
+#: Op name -> the arguments after boxes, scores and labels.
+OPS = {
+    "hnms": (0.7, 2, "xyxy"),
+    "hnms_mask": (0.7, 2, "xyxy"),
+    "hnms_once": (0.7, 1.5, 2.0, 0.25, 0.75, "xyxy"),
+    "nms": (0.5, 0.1, 100, "xyxy"),
+    "nms_suppressor": (0.5, None, None, "xyxy"),
+    "soft_nms": ("gaussian", 0.5, 0.3, 1e-3, None, "xyxy"),
+    "suppress": ("top:300+hnms:0.73/2+nms:0.5", "xyxy"),
+}
+
+
+def scene_tensors(count=1000, dtype=np.float32):
+    scene = make_scene("aerial", count)
+    arrays = scene.boxes.astype(dtype), scene.scores.astype(dtype), scene.labels
+    return tuple(torch.from_numpy(array) for array in arrays)
+
+
+def as_arrays(result):
+    return [part.numpy() for part in result]
+
+
+def assert_same(results, expected):
+    for result, wanted in zip(results, expected, strict=True):
+        assert type(result) is torch.Tensor
+        assert result.numpy().dtype == wanted.dtype
+        assert np.array_equal(result.numpy(), wanted)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", BOX_KINDS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_of_tensors_gives_what_it_gives_on_arrays(name, kind, dtype, labelled):
+    rng = np.random.default_rng(7)
+    boxes, scores = BOX_KINDS[kind](rng, 400).astype(dtype), (rng.integers(0, 64, 400) / 64).astype(dtype)
+    labels = rng.integers(-2, 3, 400) if labelled else None
+    tensors = [None if array is None else torch.from_numpy(array) for array in (boxes, scores, labels)]
+    assert_same(FUNCTIONS[name](*tensors), FUNCTIONS[name](boxes, scores, labels))
+
+
+@given(boxes_and_scores())
+def test_any_tensors_give_what_arrays_give(data):
+    boxes, scores = data
+    tensors = torch.from_numpy(boxes), torch.from_numpy(scores)
+    for function in FUNCTIONS.values():
+        assert_same(function(*tensors, None), function(boxes, scores, None))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_boxes_give_empty_tensors(name):
+    for result in FUNCTIONS[name](torch.zeros(0, 4), torch.zeros(0), torch.zeros(0, dtype=torch.int64)):
+        assert type(result) is torch.Tensor
+        assert len(result) == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16", "int32", "uint8"])
+def test_other_types_are_computed_as_float32(dtype):
+    boxes, scores, labels = scene_tensors(300)
+    boxes, scores = boxes.clamp(0, 255).to(getattr(torch, dtype)), (100 * scores).to(getattr(torch, dtype))
+    for function in FUNCTIONS.values():
+        results = function(boxes, scores, labels.to(torch.int32))
+        assert_same(results, function(boxes.float().numpy(), scores.float().numpy(), labels.numpy()))
+
+
+def test_the_memory_of_plain_tensors_is_read_in_place():
+    """A hundred megabytes of boxes leave no second copy behind, not even for a while."""
+    script = """
+import resource, sys, torch, hashnms
+boxes = torch.zeros(2**23, 4); scores = torch.zeros(2**23)
+boxes[:, 2:] = 1
+hashnms.nms(boxes[:100], scores[:100])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+hashnms.nms(boxes, scores, 0.5, max_output=1)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / len(boxes))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(run.stdout) < 50  # the claims that are sorted; a copy of the boxes alone would add 16
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tensors_that_are_not_plain_are_taken(name):
+    boxes, scores, labels = scene_tensors(500)
+    expected = FUNCTIONS[name](boxes.numpy(), scores.numpy(), labels.numpy())
+    strided = torch.stack([boxes, boxes], dim=2)[:, :, 0], torch.stack([scores, scores], dim=1)[:, 0]
+    negative = torch._neg_view(-boxes), torch._neg_view(-scores)
+    unaligned = torch.frombuffer(bytearray(b"x" + boxes.numpy().tobytes()), dtype=torch.float32, offset=1)
+    trained = torch.nn.Parameter(boxes.clone()), scores.clone().requires_grad_()
+    for some_boxes, some_scores in (strided, negative, (unaligned.view(-1, 4), scores), trained):
+        results = FUNCTIONS[name](some_boxes, some_scores, labels)
+        assert_same(results, expected)
+        assert not any(result.requires_grad for result in results)
+
+
+def test_boxes_of_torchvision_are_taken():
+    tv_tensors = pytest.importorskip("torchvision.tv_tensors")
+    boxes, scores, _ = scene_tensors(500)
+    marked = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(999, 999))
+    assert np.array_equal(hashnms.nms(marked, scores).numpy(), hashnms.nms(boxes.numpy(), scores.numpy()))
+
+
+def test_results_are_new_memory_that_outlives_all():
+    boxes, scores, labels = scene_tensors()
+    keep = hashnms.nms(boxes, scores)
+    wanted = keep.clone()
+    del boxes, scores, labels
+    keep[0] += 0
+    assert torch.equal(keep, wanted)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "scores", "labels", "error", "message"),
+    [
+        (torch.zeros(3, 5), torch.zeros(3), None, ValueError, r"boxes must have shape \(N, 4\), got \(3, 5\)"),
+        (torch.zeros(3, 4), torch.zeros(2), None, ValueError, r"scores must have shape \(3,\)"),
+        (torch.zeros(3, 4), torch.zeros(3), torch.zeros(3), TypeError, "labels must be integers, got float32"),
+        (torch.zeros(3, 4).bool(), torch.zeros(3), None, TypeError, "boxes must be real numbers.*got bool"),
+        (torch.zeros(3, 4).cfloat(), torch.zeros(3), None, TypeError, "boxes must be real numbers.*got complex64"),
+        (torch.zeros(3, 4).to_sparse(), torch.zeros(3), None, TypeError, "boxes must be a dense tensor.*sparse_coo"),
+        (torch.zeros(3, 4), torch.zeros(3).to(torch.float8_e5m2), None, TypeError, "scores must be a dense.*float8"),
+        (torch.full((3, 4), torch.nan), torch.zeros(3), None, ValueError, "boxes must be finite, got .* in row 0"),
+        (torch.zeros(3, 4), torch.tensor([0, torch.inf, 0]), None, ValueError, "scores must be finite.*row 1"),
+        (torch.zeros(3, 4), torch.zeros(3, device="meta"), None, ValueError, "scores must be on .*cpu, got meta"),
+        (torch.zeros(3, 4, device="meta"), torch.zeros(3), None, ValueError, "scores must be on .*meta, got cpu"),
+        (np.zeros((3, 4)), torch.zeros(3, device="meta"), None, ValueError, "scores must be on .*cpu, got meta"),
+    ],
+)
+def test_bad_tensors_get_one_clear_error(boxes, scores, labels, error, message):
+    for name in ("hnms", "nms", "soft_nms", "suppression"):
+        with pytest.raises(error, match=message):
+            FUNCTIONS[name](boxes, scores, labels)
+
+
+def test_arrays_and_tensors_may_be_mixed_and_boxes_decide():
+    boxes, scores, _ = scene_tensors()
+    expected = hashnms.nms(boxes.numpy(), scores.numpy())
+    assert_same([hashnms.nms(boxes, scores.numpy()), hashnms.nms(boxes, scores.tolist())], [expected, expected])
+    assert type(hashnms.nms(boxes.numpy(), scores)) is np.ndarray
+
+
+def test_parameters_are_checked_as_for_arrays():
+    boxes, scores, _ = scene_tensors(10)
+    with pytest.raises(ValueError, match="alpha must be in"):
+        hashnms.hnms(boxes, scores, alpha=1.5)
+    with pytest.raises(ValueError, match="box_format must be one of"):
+        hnms_mask(boxes, scores, box_format="yxyx")
+    with pytest.raises(ValueError, match="iou_threshold must be in"):
+        torch.compile(lambda b, s: hashnms.nms(b, s, 2.0), fullgraph=True, backend="eager")(boxes, scores)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 200])
+@pytest.mark.parametrize("name", OPS)
+def test_an_op_is_registered_as_torch_wants_it(name, count, labelled):
+    boxes, scores, labels = (tensor[:count] for tensor in scene_tensors(200))
+    arguments = (boxes, scores, labels if labelled else None, *OPS[name])
+    torch.library.opcheck(getattr(torch.ops.hashnms, name), arguments)
+
+
+def test_the_op_of_iou_hash_is_registered_as_torch_wants_it():
+    torch.library.opcheck(torch.ops.hashnms.iou_hash, (scene_tensors(50)[0], 0.7, 1.0, 1.0, 0.0, 0.0, "xyxy"))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_compiled_code_gives_the_same_for_any_number_of_boxes(name, backend):
+    torch.compiler.reset()
+    compiled = torch.compile(FUNCTIONS[name], fullgraph=True, dynamic=True, backend=backend)
+    for count in (1000, 700, 1, 0):
+        tensors = [tensor[:count] for tensor in scene_tensors()]
+        assert_same(compiled(*tensors), FUNCTIONS[name](*(tensor.numpy() for tensor in tensors)))
+
+
+def test_inductor_compiles_a_whole_head():
+    """Scores from logits before, a gather of boxes after: one graph."""
+
+    def head(boxes, logits):
+        scores = logits.sigmoid()
+        keep = hashnms.nms(boxes * 2, scores, 0.5)
+        return boxes[keep] + 1, scores[keep]
+
+    torch.compiler.reset()
+    boxes, scores, _ = scene_tensors()
+    logits = torch.logit(scores)
+    expected = head(boxes, logits)
+    for result, wanted in zip(torch.compile(head, fullgraph=True)(boxes, logits), expected, strict=True):
+        assert torch.allclose(result, wanted)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_exported_programs_give_the_same_for_any_number_of_boxes(name):
+    class Model(torch.nn.Module):
+        def forward(self, boxes, scores, labels):
+            return FUNCTIONS[name](boxes, scores, labels)
+
+    count = torch.export.Dim("count", min=0)
+    shapes = {"boxes": {0: count}, "scores": {0: count}, "labels": {0: count}}
+    program = torch.export.export(Model(), scene_tensors(100), dynamic_shapes=shapes)
+    for number in (1000, 1, 0):
+        tensors = [tensor[:number] for tensor in scene_tensors()]
+        assert_same(program.module()(*tensors), FUNCTIONS[name](*(tensor.numpy() for tensor in tensors)))
+
+
+def test_gradients_flow_past_but_not_through():
+    boxes, scores, _ = scene_tensors(300)
+    scores.requires_grad_()
+    keep, decayed = hashnms.soft_nms(boxes, scores)
+    assert not decayed.requires_grad
+    scores[keep].sum().backward()
+    assert torch.equal(scores.grad.nonzero()[:, 0], keep.sort().values)
+
+
+def test_importing_hashnms_does_not_import_torch():
+    script = "import sys, hashnms; hashnms.nms([[0, 0, 1, 1]], [1]); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_mask_marks_what_hnms_keeps():
+    boxes, scores, labels = scene_tensors()
+    mask = hnms_mask(boxes, scores, labels=labels, num_hashes=2)
+    assert mask.dtype == torch.bool
+    assert torch.equal(mask.nonzero()[:, 0], hashnms.hnms(boxes, scores, labels=labels, num_hashes=2).sort().values)
+
+
+def test_every_op_has_its_place_in_this_file():
+    registered = {name for name in dir(torch.ops.hashnms) if not name.startswith("_") and name != "name"}
+    assert registered == {*OPS, "iou_hash"} == {name for name in vars(ops) if name in registered}
