@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import hashnms
+
+# Triton decides on its first import whether its kernels are interpreted or compiled. No GPU is asked for here.
+os.environ["TRITON_INTERPRET"] = "1"
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")

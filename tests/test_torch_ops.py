@@ -20,13 +20,18 @@ CHAIN = Suppression.parse("score:0.1+top:300+hnms:0.73/2+nms:0.5+limit:50")
 
 #: Name -> function of (boxes, scores, labels), arrays or tensors, that returns a tuple of such.
 FUNCTIONS = {
-    "hnms": lambda b, s, l: (hashnms.hnms(b, s, alpha=0.6, num_hashes=2, labels=l),),
-    "nms": lambda b, s, l: (hashnms.nms(b, s, 0.4, labels=l, max_output=200),),
-    "nms_suppressor": lambda b, s, l: hashnms.nms(b, s, 0.4, labels=l, score_threshold=0.05, return_suppressor=True),
-    "soft_nms": lambda b, s, l: hashnms.soft_nms(b, s, labels=l, max_output=200),
-    "soft_nms_hard": lambda b, s, l: hashnms.soft_nms(b, s, method="hard", labels=l),
-    "suppression": lambda b, s, l: tuple(CHAIN(b, s, l)),
-    "iou_hash": lambda b, s, l: (hashnms.iou_hash(b, alpha=0.7, w0=1.5),),  # noqa: ARG005
+    "hnms": lambda boxes, scores, labels: (hashnms.hnms(boxes, scores, alpha=0.6, num_hashes=2, labels=labels),),
+    "nms": lambda boxes, scores, labels: (hashnms.nms(boxes, scores, 0.4, labels=labels, max_output=200),),
+    "nms_suppressor": lambda boxes, scores, labels: hashnms.nms(
+        boxes, scores, 0.4, labels=labels, score_threshold=0.05, return_suppressor=True
+    ),
+    "batched_nms": lambda boxes, scores, labels: (
+        hashnms.batched_nms(boxes, scores, (scores > 0.5) * 1 if labels is None else labels, 0.4),
+    ),
+    "soft_nms": lambda boxes, scores, labels: hashnms.soft_nms(boxes, scores, labels=labels, max_output=200),
+    "soft_nms_hard": lambda boxes, scores, labels: hashnms.soft_nms(boxes, scores, method="hard", labels=labels),
+    "suppression": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, labels)),
+    "iou_hash": lambda boxes, scores, labels: (hashnms.iou_hash(boxes, alpha=0.7, w0=1.5),),  # noqa: ARG005
 }
 
 #: Op name -> the arguments after boxes, scores and labels.

@@ -18,8 +18,8 @@ from hashnms.torch.portable import OFFSET_LIMIT, known_cells, ordered_bits, rank
 
 #: A fused a * b + c is rounded once instead of twice and would put a box into another cell.
 OPTIONS = {"enable_fp_fusion": False}
-_BLOCK = 256
-_IDLE_SLOTS = 1024  # where boxes without a cell wait for the others of their block, apart from each other
+BLOCK = 256
+IDLE_SLOTS = 1024  # where boxes without a cell wait for the others of their block, apart from each other
 _OFFSET_LIMIT = tl.constexpr(OFFSET_LIMIT)
 
 
@@ -32,7 +32,9 @@ def hash_axis(first, second, edges, inverse_deltas, last_cell, parameters, BOX_F
     else:
         size = second
         center = first + 0.5 * second if BOX_FORMAT == "xywh" else first
-    tabulated = tl.minimum(tl.maximum(size, tl.load(edges)), tl.load(edges + last_cell))
+    least, greatest = tl.load(edges), tl.load(edges + last_cell)
+    tabulated = tl.where(size > least, size, least)  # never NaN
+    tabulated = tl.where(tabulated < greatest, tabulated, greatest)
     estimate = (tl.log(tabulated) - tl.load(parameters)) * tl.load(parameters + 1)
     index = tl.minimum(tl.maximum(estimate.to(tl.int64), 0), last_cell - 1)
     index -= (tabulated < tl.load(edges + index)).to(tl.int64)
@@ -40,7 +42,7 @@ def hash_axis(first, second, edges, inverse_deltas, last_cell, parameters, BOX_F
     inverse_delta = tl.where(size > 0, tl.load(inverse_deltas + index), 0.0)
     offset = tl.floor(center * inverse_delta - tl.load(parameters + 2) + 0.5)
     fits = ((size == tabulated) | (size == 0)) & (offset >= -_OFFSET_LIMIT) & (offset < _OFFSET_LIMIT)
-    return index, offset.to(tl.int64), size, fits
+    return index, tl.where(fits, offset, 0.0).to(tl.int64), size, fits
 
 
 @triton.jit
@@ -159,10 +161,10 @@ def _winners(
         tables += [cells.edges, cells.inverse_deltas, len(cells.edges) - 1, parameters]
     sizes, places = torch.empty_like(claims), torch.empty_like(claims)
     fits = torch.ones(1, dtype=torch.int32, device=device)
-    grid = (triton.cdiv(count, _BLOCK),)
-    hash_kernel[grid](boxes, *tables, sizes, places, fits, count, BOX_FORMAT=box_format, BLOCK=_BLOCK, **OPTIONS)
+    grid = (triton.cdiv(count, BLOCK),)
+    hash_kernel[grid](boxes, *tables, sizes, places, fits, count, BOX_FORMAT=box_format, BLOCK=BLOCK, **OPTIONS)
     num_slots = triton.next_power_of_2(2 * count)
-    owners = torch.full((num_slots + _IDLE_SLOTS,), -1, dtype=torch.int32, device=device)
+    owners = torch.full((num_slots + IDLE_SLOTS,), -1, dtype=torch.int32, device=device)
     owners[num_slots:] = 0
     best = torch.full_like(owners, torch.iinfo(torch.int64).min, dtype=torch.int64)
     slots = torch.empty_like(claims)
@@ -177,8 +179,8 @@ def _winners(
         count,
         num_slots - 1,
         HAS_LABELS=labels is not None,
-        IDLE_SLOTS=_IDLE_SLOTS,
-        BLOCK=_BLOCK,
+        IDLE_SLOTS=IDLE_SLOTS,
+        BLOCK=BLOCK,
         **OPTIONS,
     )
     return (sizes < 0) | (best[slots] == claims), fits[0] > 0

@@ -91,8 +91,8 @@ def _on_cpu(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
 
 
 def _on_host(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
-    copies = (argument.cpu() if isinstance(argument, Tensor) else argument for argument in arguments)
-    return _tensors_on(boxes.device, host(boxes.cpu().resolve_neg(), *copies))
+    copies = (a.cpu().resolve_neg() if isinstance(a, Tensor) else a for a in (boxes, *arguments))
+    return _tensors_on(boxes.device, host(*copies))
 
 
 def _tensors_on(where: torch.device, result: Any) -> Any:

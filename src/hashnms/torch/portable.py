@@ -72,7 +72,7 @@ def _hash_axis(first: Tensor, second: Tensor, cells: Cells, shift: float, box_fo
     size, center = _size_and_center(first.to(torch.float64), second.to(torch.float64), box_format)
     # A logarithm differs in its last bits between devices: as an estimate it is right to within one cell, and the
     # edges of the table, which are the same everywhere, decide.
-    tabulated = size.clamp(LEAST_SIZE, SIZE_LIMIT)
+    tabulated = torch.where(size > LEAST_SIZE, size, LEAST_SIZE).clamp(max=SIZE_LIMIT)  # never NaN
     estimate = torch.log(tabulated).sub_(cells.log_first_edge).mul_(cells.cells_per_nat)
     index = estimate.clamp_(0, len(cells.edges) - 2).to(torch.int64)
     index = index - (tabulated < cells.edges.index_select(0, index)).to(torch.int64)

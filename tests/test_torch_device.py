@@ -1,0 +1,151 @@
+"""HNMS in plain torch operations, and all functions on tensors that are not on the CPU, against the core."""
+
+import numpy as np
+import pytest
+from conftest import BOX_KINDS, boxes_and_scores, real_images
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hashnms
+from hashnms import Suppression
+from hashnms.boxes import to_xyxy
+from hashnms.hashing import hash_family
+from hashnms.synthetic import PRESETS, WORST_CASES, make_scene
+
+torch = pytest.importorskip("torch")
+
+from hashnms.torch import device, portable, steps  # noqa: E402
+from hashnms.torch.device import DeviceBoxes  # noqa: E402
+
+ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
+
+
+def device_boxes(boxes, scores, labels=None, box_format="xyxy"):
+    tensors = [None if array is None else torch.from_numpy(array) for array in (boxes, scores, labels)]
+    return DeviceBoxes.plain(*tensors, box_format)
+
+
+def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num_hashes=1):
+    settings = {"alpha": alpha, "num_hashes": num_hashes, "labels": labels, "box_format": box_format}
+    rows = device.hnms(device_boxes(boxes, scores, labels, box_format), hash_family(alpha, num_hashes))
+    assert rows.dtype == torch.int64
+    assert np.array_equal(rows.numpy(), hashnms.hnms(boxes, scores, **settings))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", BOX_KINDS)
+def test_plain_torch_keeps_what_the_core_keeps(kind, dtype, alpha):
+    rng = np.random.default_rng(50)
+    boxes, labels = BOX_KINDS[kind](rng, 1000).astype(dtype), rng.integers(-(2**62), 2**62, 4)[rng.integers(0, 4, 1000)]
+    for num_hashes in (1, 3):
+        assert_as_core(boxes, rng.random(1000).astype(dtype), alpha=alpha, num_hashes=num_hashes)
+        ties = (rng.integers(-4, 4, 1000) / 4).astype(dtype)
+        assert_as_core(boxes, ties, labels, alpha=alpha, num_hashes=num_hashes)
+
+
+@given(boxes_and_scores(), st.sampled_from(ALPHAS), st.integers(1, 3), st.sampled_from(["xyxy", "xywh", "cxcywh"]))
+def test_plain_torch_keeps_what_the_core_keeps_of_any_boxes(data, alpha, num_hashes, box_format):
+    boxes, scores = data
+    if box_format != "xyxy":
+        boxes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    assert_as_core(boxes, scores, None, box_format, alpha, num_hashes)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_plain_torch_keeps_what_the_core_keeps_of_scenes(preset):
+    scene = make_scene(preset, 9000)
+    for num_hashes in (1, 4):
+        assert_as_core(scene.boxes, scene.scores, scene.labels, num_hashes=num_hashes)
+
+
+@pytest.mark.parametrize("shape", WORST_CASES)
+def test_plain_torch_keeps_what_the_core_keeps_of_worst_cases(shape):
+    boxes = WORST_CASES[shape](2000).astype(np.float64)
+    scores = np.random.default_rng(51).random(2000)
+    if shape == "sizes from 1e-3 to 1e6":  # so small and so far off that the host is asked
+        assert device.hnms(device_boxes(boxes, scores), hash_family(0.7, 2)) is None
+        boxes /= 16
+        boxes[:, 2:] += 1
+    assert_as_core(boxes, scores, num_hashes=2)
+
+
+@pytest.mark.parametrize("file", real_images())
+def test_plain_torch_keeps_what_the_core_keeps_of_real_detections(file):
+    image = np.load(file)
+    assert_as_core(image["boxes"], image["scores"], num_hashes=2)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
+    """The logarithm only estimates: the numbers next to an edge on both sides end up where the table says."""
+    _, edges, _ = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()
+    edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
+    sizes = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
+    boxes = np.stack([np.zeros_like(sizes), np.zeros_like(sizes), sizes, np.ones_like(sizes)], axis=1)
+    x, y = portable.hash_boxes(torch.from_numpy(boxes), hashnms.IoUHash(alpha), "cxcywh")
+    first = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()[0]
+    codes = hashnms.iou_hash(boxes, alpha=alpha, box_format="cxcywh")
+    assert np.array_equal(x.index.numpy() + first, codes[:, 0])
+    assert np.array_equal(y.index.numpy() + first, codes[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("boxes", "reason"),
+    [
+        ([[0.0, 0.0, 1.0, np.nan]], "illegal"),
+        ([[0.0, 0.0, np.inf, 1.0]], "illegal"),
+        ([[np.inf, 0.0, np.inf, 1.0]], "illegal"),
+        ([[2.0, 0.0, 1.0, 1.0]], "illegal"),
+        ([[0.0, 0.0, 1e-60, 1.0]], "size"),
+        ([[0.0, 0.0, 1e60, 1.0]], "size"),
+        ([[1e9, 0.0, 1e9 + 1e-2, 1.0]], "offset"),
+    ],
+)
+def test_what_the_tables_do_not_hold_is_left_to_the_host(boxes, reason):
+    given_boxes = device_boxes(np.array([*boxes, [0.0, 0.0, 1.0, 1.0]]), np.ones(2))
+    assert device.hnms(given_boxes, hash_family(0.7, 1)) is None
+    assert given_boxes.are_legal() == (reason != "illegal")
+    assert device.hnms(device_boxes(np.ones((2, 4)), np.ones(2)), hash_family(0.995, 1)) is None
+
+
+def test_a_bad_score_is_left_to_the_host():
+    given_boxes = device_boxes(np.ones((2, 4)), np.array([1.0, np.nan]))
+    assert device.hnms(given_boxes, hash_family(0.7, 1)) is None
+    assert not given_boxes.are_legal()
+
+
+CHAINS = [
+    "top:300",
+    "limit:7",
+    "score:0.5",
+    "hnms:0.7/2",
+    "nms:0.5",
+    "top:100+hnms:0.73/1+nms:0.5+limit:30",
+    "score:0.1+hnms:0.7/1+softnms:gaussian/0.5+limit:30",
+    "hnms:0.999/1+top:2+limit:0",
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_the_steps_of_a_device_are_those_of_the_host(chain, dtype):
+    rng = np.random.default_rng(52)
+    suppression = Suppression.parse(chain)
+    for count in (0, 1, 800):
+        boxes, scores = BOX_KINDS["random"](rng, count).astype(dtype), (rng.integers(0, 32, count) / 32).astype(dtype)
+        for labels in (None, rng.integers(-3, 3, count)):
+            keep, final_scores = steps.suppress(suppression, device_boxes(boxes, scores, labels))
+            expected = suppression(boxes, scores, labels)
+            assert np.array_equal(keep.numpy(), expected.keep)
+            assert np.array_equal(final_scores.numpy(), expected.scores)
+
+
+def test_all_formats_are_hashed_as_corners_are():
+    rng = np.random.default_rng(53)
+    boxes = np.rint(rng.uniform(0, 50, (500, 4)))
+    scores = rng.random(500)
+    for box_format in ("xywh", "cxcywh"):
+        rows = device.hnms(device_boxes(boxes, scores, None, box_format), hash_family(0.6, 2))
+        corners = to_xyxy(boxes, box_format)
+        assert np.array_equal(rows.numpy(), hashnms.hnms(corners, scores, alpha=0.6, num_hashes=2))

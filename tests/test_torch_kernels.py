@@ -1,0 +1,132 @@
+"""The Triton kernels: run by Triton's interpreter against the core, and compiled for GPUs that are not here."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import BOX_KINDS, boxes_and_scores
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hashnms
+from hashnms.hashing import hash_family
+from hashnms.synthetic import PRESETS, lattice, make_scene
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from hashnms.torch import kernels  # noqa: E402
+
+ALPHAS = [0.3, 0.7, 0.9, 0.99]
+
+
+def tensor_of(array):
+    return None if array is None else torch.from_numpy(array)
+
+
+def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num_hashes=1):
+    tensors = (tensor_of(array) for array in (boxes, scores, labels))
+    rows, fits = kernels.hnms(*tensors, hash_family(alpha, num_hashes), box_format)
+    given_settings = {"alpha": alpha, "num_hashes": num_hashes, "labels": labels, "box_format": box_format}
+    assert fits
+    assert np.array_equal(rows.numpy(), hashnms.hnms(boxes, scores, **given_settings))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", BOX_KINDS)
+def test_kernels_keep_what_the_core_keeps(kind, dtype, alpha):
+    rng = np.random.default_rng(70)
+    boxes = BOX_KINDS[kind](rng, 600).astype(dtype)
+    assert_as_core(boxes, rng.standard_normal(600).astype(dtype), alpha=alpha)
+    labels = rng.integers(-(2**62), 2**62, 3)[rng.integers(0, 3, 600)]
+    assert_as_core(boxes, (rng.integers(-4, 4, 600) / 4).astype(dtype), labels, alpha=alpha, num_hashes=2)
+
+
+@settings(max_examples=50)
+@given(boxes_and_scores(), st.sampled_from(ALPHAS), st.integers(1, 3), st.sampled_from(["xyxy", "xywh", "cxcywh"]))
+def test_kernels_keep_what_the_core_keeps_of_any_boxes(data, alpha, num_hashes, box_format):
+    boxes, scores = data
+    if len(boxes) == 0:
+        return  # nothing is launched
+    if box_format != "xyxy":
+        boxes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    assert_as_core(boxes, scores, None, box_format, alpha, num_hashes)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_kernels_keep_what_the_core_keeps_of_scenes(preset):
+    scene = make_scene(preset, 2000)
+    assert_as_core(scene.boxes, scene.scores, scene.labels, num_hashes=2)
+
+
+def test_scores_of_all_signs_and_sizes_win_in_their_order():
+    scores = np.array([-np.inf, -3e38, -1.0, -1e-45, -0.0, 0.0, 1e-45, 1e-38, 1.0, 3e38, np.inf], np.float32)[1:-1]
+    for dtype in (np.float32, np.float64):
+        claims = kernels.claims_of(torch.from_numpy(scores.astype(dtype)))
+        expected = np.argsort(-scores, kind="stable")
+        assert np.array_equal(claims.sort(descending=True).indices.numpy(), expected)
+        assert len(claims.unique()) == len(scores)
+
+
+def test_who_comes_first_does_not_matter():
+    """The owners of slots change with the order of the boxes, the winners do not."""
+    scene = make_scene("parking_lot", 1000)
+    boxes, scores = torch.from_numpy(scene.boxes), torch.from_numpy(scene.scores)
+    claims = kernels.claims_of(scores)
+    won, _ = kernels._winners(boxes, None, claims, hashnms.IoUHash(0.7), "xyxy")
+    for seed in range(3):
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(1000))
+        shuffled, _ = kernels._winners(boxes[order], None, claims[order], hashnms.IoUHash(0.7), "xyxy")
+        assert torch.equal(shuffled, won[order])
+
+
+def test_a_full_table_still_tells_all_cells_apart(monkeypatch):
+    monkeypatch.setattr(kernels.triton, "next_power_of_2", lambda doubled: doubled // 2)
+    boxes = lattice(512, 8, 9).astype(np.float32)  # as many cells as slots
+    assert_as_core(boxes, np.random.default_rng(71).random(512))
+    assert_as_core(np.repeat(boxes[:256], 2, axis=0), np.random.default_rng(71).random(512))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter's NumPy
+@pytest.mark.parametrize(
+    "box", [[0, 0, np.nan, 1], [np.inf, 0, np.inf, 1], [0, 0, np.inf, 1], [2, 0, 1, 1], [1e9, 0, 1e9 + 1e-2, 1]]
+)
+def test_numbers_that_do_not_fit_are_told(box):
+    boxes = np.array([[0, 0, 1, 1]] * 300 + [box], np.float64)
+    _, fits = kernels.hnms(tensor_of(boxes), torch.ones(301), None, hash_family(0.7, 1), "xyxy")
+    assert not fits
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """What tests/compile_kernels.py prints, which compiles them in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    script = Path(__file__).with_name("compile_kernels.py")
+    run = subprocess.run([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+@pytest.mark.parametrize("box_type", ["fp32", "fp64"])
+def test_the_hash_kernel_compiles_without_fusion(compiled, capability, box_format, box_type):
+    kernel = compiled[f"hash sm_{capability} {box_format} {box_type}"]
+    assert kernel["cubin_bytes"] > 1000
+    # Only operations that say how they round cannot be fused.
+    assert "mul.rn.f64" in kernel["ptx"]
+    for operation in ("mul.f64", "add.f64", "sub.f64"):
+        assert operation not in kernel["ptx"]
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_the_claim_kernel_compiles_to_atomics(compiled, capability, has_labels):
+    kernel = compiled[f"claim sm_{capability} {'labels' if has_labels else 'no labels'}"]
+    assert kernel["cubin_bytes"] > 1000
+    assert ".cas.b32" in kernel["ptx"]
+    assert ".max.s64" in kernel["ptx"]

@@ -1,0 +1,83 @@
+"""Modules with HNMS inside as ONNX models of standard operators, run by onnxruntime."""
+
+import warnings
+
+import numpy as np
+import pytest
+from conftest import BOX_KINDS
+
+import hashnms
+from hashnms.synthetic import make_scene
+
+torch = pytest.importorskip("torch")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+from hashnms.torch import HNMS, MultiHNMS, hnms_mask  # noqa: E402
+
+
+class Head(torch.nn.Module):
+    """What stands at the end of a detector."""
+
+    def forward(self, boxes, logits, labels):
+        scores = 2 * logits
+        keep = hashnms.hnms(boxes, scores, alpha=0.73, num_hashes=2, labels=labels)
+        return boxes[keep], scores[keep], keep, hnms_mask(boxes, scores, alpha=0.73, num_hashes=2, labels=labels)
+
+
+def exported(module, tensors, path):
+    """An onnxruntime session of the module, for any number of boxes."""
+    shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in tensors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the exporter
+        program = torch.onnx.export(module.eval(), tensors, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    assert {node.domain for node in program.model.graph} <= {"", "ai.onnx"}
+    assert not program.model.functions
+    program.save(path)
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def run(session, *arrays):
+    return session.run(None, {place.name: array for place, array in zip(session.get_inputs(), arrays, strict=True)})
+
+
+def test_a_head_gives_the_answer_of_the_core_for_any_number_of_boxes(tmp_path):
+    scene = make_scene("aerial", 2000)
+    arrays = scene.boxes, np.rint(50 * scene.scores) / 50, scene.labels  # ties
+    session = exported(Head(), tuple(torch.from_numpy(array[:300]) for array in arrays), tmp_path / "head.onnx")
+    for count in (2000, 300, 2, 1, 0):
+        boxes, logits, labels = (array[:count] for array in arrays)
+        kept_boxes, kept_scores, keep, mask = run(session, boxes, logits, labels)
+        scores = 2 * logits
+        expected = hashnms.hnms(boxes, scores, alpha=0.73, num_hashes=2, labels=labels)
+        assert np.array_equal(keep, expected)
+        assert np.array_equal(kept_boxes, boxes[keep])
+        assert np.array_equal(kept_scores, scores[keep])
+        assert np.array_equal(mask.nonzero()[0], np.sort(keep))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_modules_give_the_answer_of_the_core_on_every_kind_of_boxes(dtype, tmp_path):
+    modules = {"multi": MultiHNMS(3, 0.6, box_format="xyxy"), "single": HNMS(0.6, 1.0, 2.0, box_format="xyxy")}
+    for name, module in modules.items():
+        example = torch.zeros(5, 4, dtype=getattr(torch, np.dtype(dtype).name)), torch.zeros(5).to(torch.float32)
+        session = exported(module, example, tmp_path / f"{name}.onnx")
+        for make_boxes in BOX_KINDS.values():
+            rng = np.random.default_rng(60)
+            boxes = make_boxes(rng, 500).astype(dtype)
+            scores = (rng.integers(-4, 4, 500) / 4).astype(np.float32)
+            expected = module(torch.from_numpy(boxes), torch.from_numpy(scores)).numpy()
+            assert np.array_equal(run(session, boxes, scores)[0], expected)
+
+
+def test_what_onnx_has_no_operators_for_is_said():
+    class Model(torch.nn.Module):
+        def forward(self, boxes, scores):
+            return hashnms.nms(boxes, scores)
+
+    from torch.onnx._internal.exporter import _flags  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_flags, "_is_onnx_exporting", True)
+        with pytest.raises(NotImplementedError, match="only HNMS can be exported to ONNX operators, got hashnms::nms"):
+            torch.export.export(Model(), (torch.zeros(5, 4), torch.zeros(5)))
