@@ -1,5 +1,7 @@
 """HNMS in plain torch operations, and all functions on tensors that are not on the CPU, against the core."""
 
+import sys
+
 import numpy as np
 import pytest
 from conftest import BOX_KINDS, boxes_and_scores, real_images
@@ -14,7 +16,10 @@ from hashnms.synthetic import PRESETS, WORST_CASES, make_scene
 
 torch = pytest.importorskip("torch")
 
-from hashnms.torch import device, portable, steps  # noqa: E402
+from elsewhere import DEVICE, Elsewhere  # noqa: E402
+from test_torch_ops import FUNCTIONS  # noqa: E402
+
+from hashnms.torch import device, hnms_mask, portable, steps  # noqa: E402
 from hashnms.torch.device import DeviceBoxes  # noqa: E402
 
 ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
@@ -149,3 +154,70 @@ def test_all_formats_are_hashed_as_corners_are():
         rows = device.hnms(device_boxes(boxes, scores, None, box_format), hash_family(0.6, 2))
         corners = to_xyxy(boxes, box_format)
         assert np.array_equal(rows.numpy(), hashnms.hnms(corners, scores, alpha=0.6, num_hashes=2))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_give_on_another_device_what_they_give_here(name, dtype):
+    rng = np.random.default_rng(54)
+    boxes, scores = (10 * BOX_KINDS["random"](rng, 500)).astype(dtype), (100 * rng.random(500)).astype(dtype)
+    for labels in (None, rng.integers(0, 3, 500)):
+        arrays = boxes, scores, labels
+        expected = FUNCTIONS[name](*arrays)
+        with Elsewhere():
+            results = FUNCTIONS[name](
+                *(None if array is None else torch.from_numpy(array).to(DEVICE) for array in arrays)
+            )
+            assert all(result.device == DEVICE for result in results)
+            for result, wanted in zip(results, expected, strict=True):
+                assert result.cpu().numpy().dtype == wanted.dtype
+                assert np.array_equal(result.cpu().numpy(), wanted)
+
+
+def test_hnms_leaves_its_device_only_to_say_that_all_is_well():
+    scene = make_scene("aerial", 2000)
+    with Elsewhere() as elsewhere:
+        boxes, scores, labels = (
+            torch.from_numpy(array).to(DEVICE) for array in (scene.boxes, scene.scores, scene.labels)
+        )
+        hashnms.hnms(boxes, scores, labels=labels, num_hashes=4)  # the tables go there once
+        elsewhere.numbers_moved = 0
+        hashnms.hnms(boxes, scores, labels=labels, num_hashes=4)
+        assert elsewhere.numbers_moved == 1
+        hnms_mask(boxes, scores, labels=labels, num_hashes=4)
+        assert elsewhere.numbers_moved == 2
+
+
+def test_only_what_hnms_leaves_goes_to_the_host():
+    scene = make_scene("parking_lot", 5000)
+    suppression = Suppression.parse("top:4000+hnms:0.7/2+nms:0.5")
+    left = len(Suppression(suppression.steps[:2])(scene.boxes, scene.scores).keep)
+    with Elsewhere() as elsewhere:
+        boxes, scores = (torch.from_numpy(array).to(DEVICE) for array in (scene.boxes, scene.scores))
+        suppression(boxes, scores)
+        elsewhere.numbers_moved = 0
+        kept, _ = suppression(boxes, scores)
+        assert elsewhere.numbers_moved < 5 * left + 2 * len(kept) + 10
+    assert 5 * left < len(scene.boxes)
+
+
+def test_errors_on_another_device_name_the_row():
+    boxes, scores = torch.ones(5, 4), torch.ones(5)
+    boxes[3, 0] = torch.nan
+    with Elsewhere():
+        for name in FUNCTIONS:
+            with pytest.raises(ValueError, match="boxes must be finite, got .* in row 3"):
+                FUNCTIONS[name](boxes.to(DEVICE), scores.to(DEVICE), None)
+        for other in (scores, scores.to("meta")):
+            with pytest.raises(ValueError, match="scores must be on the device of boxes, lazy:0, got (cpu|meta)"):
+                hashnms.hnms(boxes.to(DEVICE), other)
+        with pytest.raises(ValueError, match="labels must be on the device of boxes, lazy:0, got cpu"):
+            hashnms.hnms(boxes.to(DEVICE), scores.to(DEVICE), labels=torch.zeros(5, dtype=torch.int64))
+
+
+def test_no_kernels_mean_plain_torch_and_a_warning(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hashnms.torch.kernels", None)
+    device._triton_kernels.cache_clear()
+    with pytest.warns(RuntimeWarning, match="hashnms uses plain torch operations on cpu: "):
+        assert device._triton_kernels(torch.device("cpu")) is None
+    device._triton_kernels.cache_clear()

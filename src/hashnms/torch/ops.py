@@ -27,6 +27,10 @@ Function = Callable[..., Any]
 _TAGS = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
 
 
+#: What each op does, by its name.
+kernels: dict[str, Function] = {}
+
+
 def register(
     name: str,
     schema: str,
@@ -68,6 +72,7 @@ def register(
             raise NotImplementedError(f"only HNMS can be exported to ONNX operators, got hashnms::{name}")
         return in_onnx(boxes, *arguments)
 
+    kernels[name] = run
     return call
 
 
@@ -98,8 +103,8 @@ def _on_host(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
 def _tensors_on(where: torch.device, result: Any) -> Any:
     """Arrays and CPU tensors as tensors on a device."""
     if isinstance(result, tuple):
-        return tuple(torch.as_tensor(part, device=where) for part in result)
-    return torch.as_tensor(result, device=where)
+        return tuple(_tensors_on(where, part) for part in result)
+    return (result if isinstance(result, Tensor) else torch.from_numpy(result)).to(where)
 
 
 def _some_rows(boxes: Tensor, *_: Any) -> Tensor:

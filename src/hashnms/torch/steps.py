@@ -27,7 +27,7 @@ def suppress(suppression: Suppression, given: DeviceBoxes) -> tuple[Tensor, Tens
         steps.pop(0)
     if steps:
         result = Suppression(steps).on_host(*left.to("cpu"))
-        keep, scores = (torch.as_tensor(part, device=rows.device) for part in result)
+        keep, scores = (torch.from_numpy(array).to(rows.device) for array in result)
     else:
         keep = ranked(left.scores)
         scores = left.scores[keep]
