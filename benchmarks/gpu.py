@@ -1,0 +1,150 @@
+"""How fast is hashnms on tensors? `python -m benchmarks.gpu --help`.
+
+On a GPU (`--device cuda`, the default where there is one): HNMS by Triton kernels and in plain torch operations, the
+exact nms of hashnms, which copies the boxes to the host and back, and torchvision's nms, with the memory that each
+takes there. Without a GPU the same plain operations run on the CPU, one thread, and `hnms` is the core. Every
+answer is checked against the core's before its time counts. The last line says what a call with tensors in place of
+arrays costs on the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import hashnms
+from benchmarks.timing import shortest
+from hashnms.hashing import hash_family
+from hashnms.synthetic import PRESETS, make_scene
+from hashnms.torch import portable
+from hashnms.torch.device import DeviceBoxes
+
+try:
+    import torchvision
+except ImportError:
+    torchvision = None
+
+SIZES = [10**3, 9_000, 45_000, 10**5, 10**6]
+TORCHVISION_LIMIT = {"cpu": 45_000, "cuda": 10**5}  # seconds beyond, and N**2 / 8 bytes
+HASHES = (1, 4)
+IOU_THRESHOLD = 0.7
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--preset", choices=PRESETS, default="parking_lot")
+    parser.add_argument("--alpha", type=float, default=0.7)
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="leave out sizes above this")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+        hashnms.set_num_threads(1)
+
+    console = Console()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
+    table = Table(title=f"{name}, torch {torch.__version__}, {arguments.preset}, alpha {arguments.alpha:g}")
+    for column in ("boxes", "method", "ms", "MiB", "torchvision / it"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    sizes = [size for size in SIZES if size <= arguments.largest]
+    with Progress(console=console, transient=True) as progress:
+        for size in progress.track(sizes, description="measuring"):
+            for row in measure(size, device, arguments.preset, arguments.alpha):
+                table.add_row(*row)
+            table.add_section()
+    console.print(table)
+    console.print(f"10 boxes on the CPU, tensors against arrays: {call_overheads()}")
+
+
+def measure(size: int, device: torch.device, preset: str, alpha: float) -> Iterator[tuple[str, ...]]:
+    """Rows of the table, one for each method."""
+    scene = make_scene(preset, size)
+    boxes, scores = torch.from_numpy(scene.boxes).to(device), torch.from_numpy(scene.scores).to(device)
+    calls: dict[str, Callable[[], Any]] = {}
+    for num_hashes in HASHES:
+        settings = {"alpha": alpha, "num_hashes": num_hashes}
+        calls[f"hnms K={num_hashes}"] = lambda settings=settings: hashnms.hnms(boxes, scores, **settings)
+        calls[f"plain torch K={num_hashes}"] = lambda settings=settings: plain_hnms(boxes, scores, **settings)
+        expected = hashnms.hnms(scene.boxes, scene.scores, **settings)
+        for name in list(calls)[-2:]:
+            assert np.array_equal(calls[name]().cpu().numpy(), expected), name
+    exact = hashnms.nms(scene.boxes, scene.scores, IOU_THRESHOLD)
+    calls["nms"] = lambda: hashnms.nms(boxes, scores, IOU_THRESHOLD)
+    assert np.array_equal(calls["nms"]().cpu().numpy(), exact)
+    note = ""
+    if torchvision and size <= TORCHVISION_LIMIT.get(device.type, 0):
+        calls["torchvision"] = lambda: torchvision.ops.nms(boxes, scores, IOU_THRESHOLD)
+        if not np.array_equal(calls["torchvision"]().cpu().numpy(), exact):
+            note = " (other boxes)"  # on CUDA it compares with a threshold in float32
+    times = shortest({name: finished(call, device) for name, call in calls.items()}, rounds=5)
+    for name, time in times.items():
+        ratio = f"{times['torchvision'] / time:,.1f}x" if "torchvision" in times else ""
+        shown = name + note if name == "torchvision" else name
+        yield f"{size:,}", shown, f"{1e3 * time:.3g}", memory_of(calls[name], device), ratio
+
+
+def plain_hnms(boxes: torch.Tensor, scores: torch.Tensor, alpha: float, num_hashes: int) -> torch.Tensor:
+    """HNMS in plain torch operations, on the CPU, too."""
+    given = DeviceBoxes.plain(boxes, scores, None, "xyxy")
+    assert given is not None
+    rows, fits = portable.hnms(*given[:3], hash_family(alpha, num_hashes), given.box_format)
+    assert bool(fits)
+    return rows
+
+
+def finished(call: Callable[[], Any], device: torch.device) -> Callable[[], None]:
+    """The same, returning when the device has done it."""
+
+    def run() -> None:
+        call()
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+
+    return run
+
+
+def memory_of(call: Callable[[], Any], device: torch.device) -> str:
+    """The most memory that a call takes on a GPU beside its input."""
+    if device.type != "cuda":
+        return ""
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    call()
+    return f"{(torch.cuda.max_memory_allocated(device) - before) / 2**20:.3g}"
+
+
+def call_overheads() -> str:
+    scene = make_scene("parking_lot", 10)
+    boxes, scores = torch.from_numpy(scene.boxes), torch.from_numpy(scene.scores)
+    calls = {}
+    for function in (hashnms.hnms, hashnms.nms, hashnms.soft_nms):
+        for kind, arguments in (("arrays", (scene.boxes, scene.scores)), ("tensors", (boxes, scores))):
+            calls[f"{function.__name__} {kind}"] = repeated(function, arguments)
+    times = shortest(calls, rounds=30)
+    names = dict.fromkeys(name.split()[0] for name in calls)
+    microseconds = {name: (times[f"{name} tensors"] - times[f"{name} arrays"]) * 1e6 / _REPEATS for name in names}
+    return ", ".join(f"{name} +{more:.1f} us" for name, more in microseconds.items())
+
+
+_REPEATS = 1000
+
+
+def repeated(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(_REPEATS):
+            function(*arguments)
+
+    return run
+
+
+if __name__ == "__main__":
+    main()
