@@ -51,6 +51,7 @@ bench: $(VENV)/installed  ## Measure hnms, nms and soft_nms against copying and 
 	$(BIN)/python -m benchmarks.hnms
 	$(BIN)/python -m benchmarks.nms
 	$(BIN)/python -m benchmarks.soft_nms
+	$(BIN)/python -c "import torch" 2> /dev/null && $(BIN)/python -m benchmarks.gpu || echo "no torch: python -m benchmarks.gpu left out"
 
 stub: $(VENV)/installed  ## Take the stub of the core that the build made.
 	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi

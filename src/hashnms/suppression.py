@@ -35,8 +35,8 @@ def hnms(
     with shifted cells, each on what the last one left, remove most of those (Alg. 2 and 3 of the paper).
 
     Args:
-        boxes: (N, 4), x1, y1, x2, y2 by default. float32 and float64 as they are; float16, bfloat16 and integers
-            as float32, integers beyond 2**24 as float64.
+        boxes: (N, 4), x1, y1, x2, y2 by default: an array, a list, or a torch tensor on any device. float32 and float64
+            as they are; float16, bfloat16 and integers as float32, integers beyond 2**24 as float64.
         scores: (N,), any real numbers.
         alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells. Greater means smaller cells and more
             boxes kept.
@@ -46,7 +46,8 @@ def hnms(
 
     Returns:
         int64 indices of the kept boxes, by decreasing score, ties to the lower index. In a cell, too, the lower
-        index wins a tie. Boxes without area belong to no cell and are always kept.
+        index wins a tie. Boxes without area belong to no cell and are always kept. A tensor on the device of boxes
+        where these are one, as every function here returns it (docs/gpu.md); else an array.
 
     Raises:
         ValueError: for shapes that do not fit, numbers that are not finite, boxes of negative size and parameters

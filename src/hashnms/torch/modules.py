@@ -23,6 +23,7 @@ def hnms_mask(
     Its shape is that of the scores, so graphs with it do not change shape. Arguments and errors are those of
     `hashnms.hnms`; in ONNX, numbers are not checked.
 
+    >>> import torch
     >>> boxes = torch.tensor([[0.0, 0.0, 100.0, 100.0], [1.0, 1.0, 101.0, 101.0], [200.0, 0.0, 300.0, 100.0]])
     >>> hnms_mask(boxes, torch.tensor([0.8, 0.9, 0.5]))
     tensor([False,  True,  True])
@@ -38,6 +39,7 @@ class MultiHNMS(nn.Module):
         alpha: in (0, 1).
         box_format: "cxcywh", "xyxy" or "xywh".
 
+    >>> import torch
     >>> cxcywh = torch.tensor([[10.0, 20.0, 10.0, 20.0], [10.0, 20.0, 10.0, 20.0], [30.0, 6.0, 4.0, 5.0]])
     >>> MultiHNMS(num=1, alpha=0.7)(cxcywh, torch.tensor([0.9, 0.8, 0.9]))
     tensor([0, 2])
@@ -63,6 +65,7 @@ class HNMS(nn.Module):
 
     `MultiHNMS(1, alpha)` is the one with w0 = h0 = 1 and bx = by = 0, and sooner done on a CPU.
 
+    >>> import torch
     >>> cxcywh = torch.tensor([[10.0, 20.0, 10.0, 20.0], [10.0, 20.0, 10.0, 20.0], [30.0, 6.0, 4.0, 5.0]])
     >>> HNMS(alpha=0.7)(cxcywh, torch.tensor([0.9, 0.8, 0.9]))
     tensor([0, 2])

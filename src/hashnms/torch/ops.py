@@ -53,7 +53,12 @@ def register(
 
     def run(boxes: Tensor, *arguments: Any) -> Any:
         if boxes.is_cpu:
-            return _on_cpu(host, boxes, arguments)
+            if boxes.is_neg() or (type(arguments[0]) is Tensor and arguments[0].is_neg()):
+                boxes, arguments = _positive(boxes), tuple(map(_positive, arguments))
+            result = host(boxes, *arguments)
+            if type(result) is Tensor or (type(result) is tuple and type(result[1]) is Tensor):
+                return result  # the core has read tensors, and returns such
+            return _tensors_on(boxes.device, result)
         _validate.same_device(boxes, *arguments)
         result = None if on_device is None else on_device(boxes, *arguments)
         return _on_host(host, boxes, arguments) if result is None else result
@@ -83,21 +88,14 @@ def _in_graph(argument: Any) -> Any:
     return str(argument) if isinstance(argument, Suppression) else argument
 
 
-def _on_cpu(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
-    # The core reads memory as it is; negative views (of imaginary parts) have a sign beside it.
-    if boxes.is_neg():
-        boxes = boxes.resolve_neg()
-    if type(arguments[0]) is Tensor and arguments[0].is_neg():
-        arguments = (arguments[0].resolve_neg(), *arguments[1:])
-    result = host(boxes, *arguments)
-    if type(result) is Tensor or (type(result) is tuple and type(result[1]) is Tensor):
-        return result  # the core saw tensors, and returned such
-    return _tensors_on(boxes.device, result)
+def _positive(tensor: Any) -> Any:
+    """Without the sign that negative views (of imaginary parts) have beside their memory, which the core reads."""
+    return tensor.resolve_neg() if isinstance(tensor, Tensor) else tensor
 
 
 def _on_host(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
-    copies = (a.cpu().resolve_neg() if isinstance(a, Tensor) else a for a in (boxes, *arguments))
-    return _tensors_on(boxes.device, host(*copies))
+    copies = (argument.cpu() if isinstance(argument, Tensor) else argument for argument in (boxes, *arguments))
+    return _tensors_on(boxes.device, host(*map(_positive, copies)))
 
 
 def _tensors_on(where: torch.device, result: Any) -> Any:
