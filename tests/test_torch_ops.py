@@ -207,6 +207,7 @@ def test_compiled_code_gives_the_same_for_any_number_of_boxes(name, backend):
         assert_same(compiled(*tensors), FUNCTIONS[name](*(tensor.numpy() for tensor in tensors)))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch
 def test_inductor_compiles_a_whole_head():
     """Scores from logits before, a gather of boxes after: one graph."""
 

@@ -78,8 +78,7 @@ def hash_kernel(
     )
     tl.store(sizes + box, tl.where((width > 0) & (height > 0), i * 2**15 + j, -1), mask=exists)
     tl.store(places + box, m * 2**32 + n, mask=exists)
-    all_fit = tl.min((x_fits & y_fits).to(tl.int32))
-    tl.store(fits, 0, mask=all_fit == 0)
+    tl.atomic_min(fits, tl.min((x_fits & y_fits).to(tl.int32)))
 
 
 @triton.jit

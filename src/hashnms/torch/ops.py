@@ -23,8 +23,9 @@ from hashnms.torch.device import DeviceBoxes
 
 Function = Callable[..., Any]
 
-#: Every op waits for an answer of the device, if only whether its numbers are legal: no CUDA graph can hold it.
-_TAGS = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
+#: Every op waits for an answer of the device, if only whether its numbers are legal: no CUDA graph can hold it. Older
+#: versions of torch cannot be told.
+_TAGS = {"tags": [torch.Tag.cudagraph_unsafe]} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 
 
 #: What each op does, by its name.
@@ -63,7 +64,7 @@ def register(
         result = None if on_device is None else on_device(boxes, *arguments)
         return _on_host(host, boxes, arguments) if result is None else result
 
-    custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, tags=_TAGS)
+    custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, **_TAGS)
     custom_op.register_fake(fake)
     op = getattr(torch.ops.hashnms, name).default
     is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
@@ -146,7 +147,9 @@ def _masked(hnms: Function) -> Function:
 
     def mask(boxes: Tensor, *arguments: Any) -> Tensor | None:
         keep = hnms(boxes, *arguments)
-        return None if keep is None else torch.zeros_like(boxes[:, 0], dtype=torch.bool).scatter(0, keep, True)
+        if keep is None:
+            return None
+        return torch.zeros_like(boxes[:, 0], dtype=torch.bool).scatter(0, torch.as_tensor(keep), True)
 
     return mask
 
