@@ -254,9 +254,13 @@ def test_importing_hashnms_does_not_import_torch():
 
 def test_a_mask_marks_what_hnms_keeps():
     boxes, scores, labels = scene_tensors()
-    mask = hnms_mask(boxes, scores, labels=labels, num_hashes=2)
-    assert mask.dtype == torch.bool
-    assert torch.equal(mask.nonzero()[:, 0], hashnms.hnms(boxes, scores, labels=labels, num_hashes=2).sort().values)
+    for some_boxes in (boxes, boxes.half(), boxes.T.contiguous().T, boxes[:0]):
+        count = len(some_boxes)
+        mask = hnms_mask(some_boxes, scores[:count], labels=labels[:count], num_hashes=2)
+        keep = hashnms.hnms(some_boxes, scores[:count], labels=labels[:count], num_hashes=2)
+        assert mask.dtype == torch.bool
+        assert mask.shape == (count,)
+        assert torch.equal(mask.nonzero()[:, 0], keep.sort().values)
 
 
 def test_every_op_has_its_place_in_this_file():
