@@ -77,12 +77,12 @@ class PlainArray {
       shape_[axis] = static_cast<size_t>(tensor.shape[axis]);
       stride *= tensor.shape[axis];
     }
-    data_ = static_cast<const char*>(tensor.data) + tensor.byte_offset;
-    if (reinterpret_cast<uintptr_t>(data_) % (tensor.dtype.bits / 8u) != 0) return;
     type_ = tensor.dtype == nb::dtype<float>()     ? NPY_FLOAT32
             : tensor.dtype == nb::dtype<double>()  ? NPY_FLOAT64
             : tensor.dtype == nb::dtype<int64_t>() ? NPY_INT64
                                                    : NPY_NOTYPE;
+    data_ = static_cast<const char*>(tensor.data) + tensor.byte_offset;
+    if (type_ == NPY_NOTYPE || reinterpret_cast<uintptr_t>(data_) % (tensor.dtype.bits / 8u) != 0) return;
     axes_ = tensor.ndim;
   }
 
@@ -125,6 +125,7 @@ nb::object with_float_type(const PlainArray& array, const Use& use) {
 // Calls use(input); None if the arrays are not plain or do not fit each other.
 template <class Use>
 nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, BoxFormat format, const Use& use) {
+  if (PyArray_CheckExact(boxes.ptr()) != PyArray_CheckExact(scores.ptr())) return nb::none();
   const PlainArray box_array(boxes), score_array(scores), label_array(labels);
   if (!box_array.has_columns(4) || box_array.rows() > UINT32_MAX) return nb::none();
   const size_t count = box_array.rows();

@@ -36,7 +36,7 @@ struct ExchangeTable {
   int (*view_of_object)(void* object, nb::dlpack::dltensor* view);
 };
 
-// The table of a type, or null. The last type asked for is remembered: it nearly always is the next one, too.
+// The table of a type, or null. The type that brings it, not one that inherits it, is remembered.
 inline const ExchangeTable* exchange_table_of(PyTypeObject* type) {
   static PyTypeObject* known_type = nullptr;
   static const ExchangeTable* known_table = nullptr;
@@ -47,9 +47,11 @@ inline const ExchangeTable* exchange_table_of(PyTypeObject* type) {
   auto* table = static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (table && table->major_version > 1) table = table->older_version;
   if (!table || table->major_version != 1 || !table->view_of_object) return nullptr;
-  type_handle.inc_ref();  // never freed, so that no other type gets its address
-  known_type = type;
-  known_table = table;
+  if (nb::cast<bool>(nb::getattr(type_handle, "__dict__").attr("__contains__")("__dlpack_c_exchange_api__"))) {
+    type_handle.inc_ref();  // never freed, so that no other type gets its address
+    known_type = type;
+    known_table = table;
+  }
   return table;
 }
 
@@ -63,6 +65,10 @@ inline std::optional<nb::dlpack::dltensor> cpu_tensor(nb::handle object) {
     return std::nullopt;
   }
   if (view.device.device_type != nb::device::cpu::value) return std::nullopt;
+  for (int axis = 0; axis < view.ndim && !view.data; ++axis) {
+    if (view.shape[axis] == 0) return view;
+    if (axis + 1 == view.ndim) return std::nullopt;  // numbers without memory: of a tensor that only stands for others
+  }
   return view;
 }
 
@@ -72,7 +78,7 @@ std::pair<nb::object, T*> new_tensor(const ExchangeTable& table, std::initialize
   constexpr size_t kHeader = (sizeof(ManagedTensor) + 63) / 64 * 64;
   size_t count = 1;
   for (const size_t length : lengths) count *= length;
-  void* memory = std::aligned_alloc(64, kHeader + (count * sizeof(T) + 63) / 64 * 64);
+  void* memory = std::malloc(kHeader + count * sizeof(T));
   if (!memory) throw std::bad_alloc();
   auto* managed = new (memory) ManagedTensor();
   T* numbers = reinterpret_cast<T*>(static_cast<char*>(memory) + kHeader);

@@ -73,6 +73,8 @@ def plain_arrays(boxes: Any, scores: Any, labels: Any) -> tuple[Array, Array, Ar
 
 def same_device(boxes: Any, *others: Any) -> None:
     """Say which of scores and labels, where they are tensors, is not on the device of boxes, which is one."""
+    if boxes.is_meta:
+        raise ValueError("boxes must be a tensor with numbers, got one on the meta device")
     for name, values in zip(("scores", "labels"), others, strict=False):
         if is_tensor(values) and values.device != boxes.device:
             raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")

@@ -20,7 +20,7 @@ _FLOATS = {
     torch.float64: torch.float64,
 }
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_MOST_BOXES = 2**30
+_MOST_BOXES = 2**28  # the slots of a table are counted in 32 bits
 
 
 class DeviceBoxes(NamedTuple):
@@ -37,6 +37,8 @@ class DeviceBoxes(NamedTuple):
         count = (boxes.shape[0],) if boxes.ndim == 2 and boxes.shape[1] == 4 else None
         if (
             boxes.device.type == "mps"  # it has no float64
+            or not isinstance(scores, Tensor)
+            or not isinstance(labels, Tensor | None)
             or count is None
             or len(boxes) > _MOST_BOXES
             or scores.shape != count
@@ -76,7 +78,11 @@ def hnms(given: DeviceBoxes, functions: list[IoUHash]) -> Tensor | None:
     if len(given.boxes) == 0:
         return torch.zeros_like(given.scores, dtype=torch.int64)
     kernels = _triton_kernels(given.boxes.device) if given.boxes.is_cuda else None
-    rows, fits = (portable if kernels is None else kernels).hnms(*given[:3], functions, given.box_format)
+    if kernels is None:
+        rows, fits = portable.hnms(*given[:3], functions, given.box_format)
+    else:
+        with torch.cuda.device(given.boxes.device):  # where Triton launches
+            rows, fits = kernels.hnms(*given[:3], functions, given.box_format)
     return rows if bool(fits) else None
 
 
@@ -86,8 +92,9 @@ def _triton_kernels(device: torch.device) -> Any:
     try:
         from hashnms.torch import kernels  # noqa: PLC0415
 
-        boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=device)
-        kernels.hnms(boxes, boxes[:, 0].contiguous(), None, [IoUHash(0.5)], "xyxy")
+        with torch.cuda.device(device):
+            boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=device)
+            kernels.hnms(boxes, boxes[:, 0].contiguous(), None, [IoUHash(0.5)], "xyxy")
     except Exception as error:  # of many kinds: no Triton, no C compiler, a GPU that it does not know
         warnings.warn(f"hashnms uses plain torch operations on {device}: {error}", RuntimeWarning, stacklevel=2)
         return None

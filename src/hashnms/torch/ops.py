@@ -7,7 +7,7 @@ call goes through the op of the same name, whose fake kernel tells the shape of 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -66,27 +66,70 @@ def register(
 
     custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, **_TAGS)
     custom_op.register_fake(fake)
+    custom_op.register_autograd(_no_gradients, setup_context=_without_gradients)
+    kernels[name] = run
     op = getattr(torch.ops.hashnms, name).default
-    is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
 
-    def call(boxes: Tensor, *arguments: Any) -> Any:
-        if type(boxes) is Tensor and not (is_compiling() or is_tracing()):
-            return run(boxes, *arguments)
+    def in_graph(boxes: Tensor, *arguments: Any) -> Any:
         if not torch.onnx.is_in_onnx_export():
-            return op(boxes.detach(), *map(_in_graph, arguments))
+            return op(boxes, *_op_arguments(arguments))
         if in_onnx is None:
             raise NotImplementedError(f"only HNMS can be exported to ONNX operators, got hashnms::{name}")
         return in_onnx(boxes, *arguments)
 
-    kernels[name] = run
+    def call(boxes: Tensor, *arguments: Any) -> Any:
+        if is_compiling() or is_tracing() or num_modes():
+            return in_graph(boxes, *arguments)
+        if not (type(boxes) is Tensor and type(arguments[0]) is Tensor and arguments[1] is None):  # as most often
+            boxes, *arguments = map(_plain, (boxes, *arguments))  # type: ignore[assignment]
+            if not isinstance(boxes, Tensor):
+                raise TypeError(f"boxes must be a tensor, got {type(boxes).__name__}")
+            if any(isinstance(value, Tensor) and type(value) is not Tensor for value in (boxes, *arguments)):
+                return in_graph(boxes, *arguments)
+        try:
+            return run(boxes, *arguments)
+        except TypeError:
+            if torch._C._functorch.peek_interpreter_stack() is None:
+                raise
+        return in_graph(boxes, *arguments)  # under vmap and the like, where tensors have no memory
+
     return call
 
 
-def _in_graph(argument: Any) -> Any:
-    """An argument as ops take it."""
-    if isinstance(argument, Tensor):
-        return argument.detach()
-    return str(argument) if isinstance(argument, Suppression) else argument
+# Looked up once: a call of ten boxes takes a few microseconds.
+is_compiling, is_tracing, num_modes = (
+    torch.compiler.is_compiling,
+    torch.jit.is_tracing,
+    torch._C._len_torch_dispatch_stack,
+)
+
+
+def _plain(value: Any) -> Any:
+    """A tensor of a class that only adds to tensors, as parameters and torchvision's boxes are, without that class."""
+    if type(value) is Tensor or not isinstance(value, Tensor):
+        return value
+    return value.as_subclass(Tensor) if type(value).__torch_dispatch__ == Tensor.__torch_dispatch__ else value
+
+
+def _op_arguments(arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """Arguments as ops take them."""
+    for place, argument in enumerate(arguments):
+        if place == 0 and isinstance(argument, Tensor) and argument.dtype in _LARGE_INTEGERS:
+            yield argument.double()  # on arrays it depends on the numbers whether float32 holds such scores
+        else:
+            yield str(argument) if isinstance(argument, Suppression) else argument
+
+
+_LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
+
+
+def _without_gradients(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.num_inputs = len(inputs)
+    ctx.mark_non_differentiable(*(output if isinstance(output, tuple) else (output,)))
+
+
+def _no_gradients(ctx: Any, *_: Any) -> tuple[None, ...]:
+    return (None,) * ctx.num_inputs
 
 
 def _positive(tensor: Any) -> Any:
@@ -121,12 +164,16 @@ def _of_all_rows(dtype: torch.dtype, *columns: int) -> Function:
 
 
 def _family(alpha: float, num_hashes: int, box_format: str) -> tuple[list[IoUHash], str]:
+    _validate.box_format_value(box_format)
     return hash_family(alpha, num_hashes), box_format
 
 
 def _one_function(*parameters_and_format: Any) -> tuple[list[IoUHash], str]:
-    *parameters, box_format = parameters_and_format
-    return [IoUHash(*parameters)], box_format
+    alpha, w0, h0, bx, by, box_format = parameters_and_format
+    _validate.box_format_value(box_format)
+    origins = _validate.origin_value("w0", w0), _validate.origin_value("h0", h0)
+    shifts = _validate.shift_value("bx", bx), _validate.shift_value("by", by)
+    return [IoUHash(_validate.alpha_value(alpha), *origins, *shifts)], box_format
 
 
 def _hnms_on_device(functions_of: Function) -> Function:
@@ -139,7 +186,13 @@ def _hnms_on_device(functions_of: Function) -> Function:
 
 
 def _hnms_in_onnx(functions_of: Function) -> Function:
-    return lambda boxes, scores, labels, *settings: portable.hnms(boxes, scores, labels, *functions_of(*settings))[0]
+    def hnms_in_onnx(boxes: Tensor, scores: Tensor, labels: Tensor | None, *settings: Any) -> Tensor:
+        functions, box_format = functions_of(*settings)
+        if functions[0].alpha > portable.LARGEST_ALPHA:
+            raise ValueError(f"alpha must be at most {portable.LARGEST_ALPHA} in ONNX, got {functions[0].alpha}")
+        return portable.hnms(boxes, scores, labels, functions, box_format)[0]
+
+    return hnms_in_onnx
 
 
 def _masked(hnms: Function) -> Function:
@@ -149,7 +202,7 @@ def _masked(hnms: Function) -> Function:
         keep = hnms(boxes, *arguments)
         if keep is None:
             return None
-        return torch.zeros_like(boxes[:, 0], dtype=torch.bool).scatter(0, torch.as_tensor(keep), True)
+        return boxes.new_zeros(boxes.shape[0], dtype=torch.bool).scatter(0, torch.as_tensor(keep), True)
 
     return mask
 
@@ -159,8 +212,14 @@ def _suppress_on_host(boxes: Any, scores: Any, labels: Any, suppression: Suppres
 
 
 def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, suppression: Any, box_format: Any) -> Any:
+    _validate.box_format_value(box_format)
     given = DeviceBoxes.plain(boxes, scores, labels, box_format)
-    return steps.suppress(_chain(suppression), given) if given is not None and given.are_legal() else None
+    if given is None or not given.are_legal():
+        return None
+    try:
+        return steps.suppress(_chain(suppression), given)
+    except ValueError:  # of a box among those left; the host names its row
+        return None
 
 
 def _chain(suppression: Suppression | str) -> Suppression:

@@ -104,6 +104,7 @@ def hnms(
     """The rows that HNMS keeps (Alg. 2 and 3), by decreasing score, and whether that is right: see `AxisCodes`."""
     rows = ranked(scores)
     fits = scores.isfinite().all()
+    labels = None if labels is None else labels.to(torch.int64)
     for function in functions:
         x, y = hash_boxes(boxes.index_select(0, rows), function, box_format)
         own = -1 - torch.arange(rows.shape[0], device=rows.device)  # the cell of a box without area
