@@ -91,7 +91,10 @@ std::pair<nb::object, T*> new_tensor(const ExchangeTable& table, std::initialize
   }
   managed->tensor = {numbers, {nb::device::cpu::value, 0}, axes, nb::dtype<T>(), managed->shape, managed->strides, 0};
   void* object = nullptr;
-  if (table.object_from_managed(managed, &object) != 0) throw nb::python_error();
+  if (table.object_from_managed(managed, &object) != 0) {
+    std::free(memory);
+    throw nb::python_error();
+  }
   return {nb::steal(static_cast<PyObject*>(object)), numbers};
 }
 

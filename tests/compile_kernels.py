@@ -17,34 +17,42 @@ CLAIM_TYPES = dict.fromkeys(("sizes", "places", "labels", "claims", "best", "slo
 CLAIM_TYPES |= {"owners": "*i32", "count": "i32", "last_slot": "i32"}
 
 
-def compiled(kernel, capability, types, **constants):
+NVIDIA = {f"sm_{capability}": GPUTarget("cuda", capability, 32) for capability in (80, 90)}
+AMD = {architecture: GPUTarget("hip", architecture, 64) for architecture in ("gfx90a", "gfx942")}
+
+
+def compiled(kernel, target, types, **constants):
     names = kernel.arg_names
     source = ASTSource(
         fn=kernel,
         signature={name: types.get(name, "constexpr") for name in names},
         constexprs={(names.index(name),): value for name, value in constants.items()},
     )
-    result = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=kernels.OPTIONS)
-    return {"ptx": result.asm["ptx"], "cubin_bytes": len(result.asm["cubin"])}
+    return triton.compile(source, target=target, options=kernels.OPTIONS).asm
+
+
+def hash_kernel(target, box_format, box_type):
+    types = HASH_TYPES | {"boxes": f"*{box_type}"}
+    return compiled(kernels.hash_kernel, target, types, BOX_FORMAT=box_format, BLOCK=kernels.BLOCK)
+
+
+def claim_kernel(target, has_labels):
+    constants = {"HAS_LABELS": has_labels, "IDLE_SLOTS": kernels.IDLE_SLOTS, "BLOCK": kernels.BLOCK}
+    return compiled(kernels.claim_kernel, target, CLAIM_TYPES, **constants)
+
+
+def nvidia_result(code):
+    return {"ptx": code["ptx"], "cubin_bytes": len(code["cubin"])}
 
 
 results = {}
-for capability in (80, 90):
+for name, target in NVIDIA.items():
     for box_format, box_type in product(("xyxy", "xywh", "cxcywh"), ("fp32", "fp64")):
-        results[f"hash sm_{capability} {box_format} {box_type}"] = compiled(
-            kernels.hash_kernel,
-            capability,
-            HASH_TYPES | {"boxes": f"*{box_type}"},
-            BOX_FORMAT=box_format,
-            BLOCK=kernels.BLOCK,
-        )
+        results[f"hash {name} {box_format} {box_type}"] = nvidia_result(hash_kernel(target, box_format, box_type))
     for has_labels in (False, True):
-        results[f"claim sm_{capability} {'labels' if has_labels else 'no labels'}"] = compiled(
-            kernels.claim_kernel,
-            capability,
-            CLAIM_TYPES,
-            HAS_LABELS=has_labels,
-            IDLE_SLOTS=kernels.IDLE_SLOTS,
-            BLOCK=kernels.BLOCK,
-        )
+        labels = "labels" if has_labels else "no labels"
+        results[f"claim {name} {labels}"] = nvidia_result(claim_kernel(target, has_labels))
+for name, target in AMD.items():
+    results[f"hash {name}"] = {"hsaco_bytes": len(hash_kernel(target, "xyxy", "fp32")["hsaco"])}
+    results[f"claim {name}"] = {"hsaco_bytes": len(claim_kernel(target, True)["hsaco"])}
 print(json.dumps(results))

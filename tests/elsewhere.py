@@ -38,21 +38,26 @@ class Elsewhere(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if operation.namespace == "hashnms":
             with self:
-                return ops.kernels[operation._schema.name.removeprefix("hashnms::")](*args, **kwargs)
+                return ops.implementations[operation._schema.name.removeprefix("hashnms::")](*args, **kwargs)
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         was_there = any(isinstance(tensor, ElsewhereTensor) for tensor in tensors)
         assert all(isinstance(tensor, ElsewhereTensor) or tensor.ndim == 0 for tensor in tensors) or not was_there
         is_there = was_there if kwargs.get("device") is None else kwargs.pop("device") == DEVICE
         if tensors and is_there != was_there:
             self.numbers_moved += sum(tensor.numel() for tensor in tensors)
-        if operation.overloadpacket in _ASK:
-            self.numbers_moved += 1
+        by_mask = operation.overloadpacket is torch.ops.aten.index and any(t.dtype == torch.bool for t in args[1])
+        self.numbers_moved += was_there and (by_mask or operation.overloadpacket in _ASK)
         result = operation(*tree_map(_inner, args), **tree_map(_inner, kwargs))
         return tree_map(_wrapped, result) if is_there else result
 
 
-#: The operations that ask for a number.
-_ASK = (torch.ops.aten._local_scalar_dense, torch.ops.aten.is_nonzero, torch.ops.aten.item)
+#: The operations that ask for a number, or how many there are.
+_ASK = (
+    torch.ops.aten._local_scalar_dense,
+    torch.ops.aten.is_nonzero,
+    torch.ops.aten.item,
+    torch.ops.aten.nonzero,
+)
 
 
 def _inner(value):

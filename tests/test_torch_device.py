@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 from elsewhere import DEVICE, Elsewhere  # noqa: E402
 from test_torch_ops import FUNCTIONS  # noqa: E402
 
-from hashnms.torch import device, hnms_mask, portable, steps  # noqa: E402
+from hashnms.torch import device, hnms_mask, ops, portable, steps  # noqa: E402
 from hashnms.torch.device import DeviceBoxes  # noqa: E402
 
 ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
@@ -88,6 +88,7 @@ def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
     edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
     sizes = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
     boxes = np.stack([np.zeros_like(sizes), np.zeros_like(sizes), sizes, np.ones_like(sizes)], axis=1)
+    assert len(edges) > 1 / (1 - alpha)
     x, y = portable.hash_boxes(torch.from_numpy(boxes), hashnms.IoUHash(alpha), "cxcywh")
     first = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()[0]
     codes = hashnms.iou_hash(boxes, alpha=alpha, box_format="cxcywh")
@@ -160,7 +161,7 @@ def to_device(array):
     return None if array is None else torch.from_numpy(array).to(DEVICE)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int16])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_give_on_another_device_what_they_give_here(name, dtype):
     rng = np.random.default_rng(54)
@@ -176,16 +177,16 @@ def test_functions_give_on_another_device_what_they_give_here(name, dtype):
                 assert np.array_equal(result.cpu().numpy(), wanted)
 
 
-def test_hnms_leaves_its_device_only_to_say_that_all_is_well():
+def test_hnms_leaves_its_device_only_to_say_how_many_are_left_and_that_all_is_well():
     scene = make_scene("aerial", 2000)
     with Elsewhere() as elsewhere:
         boxes, scores, labels = map(to_device, (scene.boxes, scene.scores, scene.labels))
         hashnms.hnms(boxes, scores, labels=labels, num_hashes=4)  # the tables go there once
         elsewhere.numbers_moved = 0
         hashnms.hnms(boxes, scores, labels=labels, num_hashes=4)
-        assert elsewhere.numbers_moved == 1
+        assert elsewhere.numbers_moved == 4 + 1
         hnms_mask(boxes, scores, labels=labels, num_hashes=4)
-        assert elsewhere.numbers_moved == 2
+        assert elsewhere.numbers_moved == 2 * (4 + 1)
 
 
 def test_only_what_hnms_leaves_goes_to_the_host():
@@ -213,6 +214,62 @@ def test_errors_on_another_device_name_the_row():
                 hashnms.hnms(boxes.to(DEVICE), other)
         with pytest.raises(ValueError, match="labels must be on the device of boxes, lazy:0, got cpu"):
             hashnms.hnms(boxes.to(DEVICE), scores.to(DEVICE), labels=torch.zeros(5, dtype=torch.int64))
+
+
+def test_parameters_are_checked_on_another_device_too():
+    with Elsewhere():
+        boxes, scores = to_device(np.ones((5, 4), np.float32)), to_device(np.ones(5, np.float32))
+        once = torch.ops.hashnms.hnms_once
+        for call in (
+            lambda: hashnms.hnms(boxes, scores, box_format="yxyx"),
+            lambda: hnms_mask(boxes, scores, box_format="yxyx"),
+            lambda: Suppression.parse("hnms:0.7")(boxes, scores, box_format="yxyx"),
+            lambda: once(boxes, scores, None, 0.7, 1.0, 1.0, 0.0, 0.0, "yxyx"),
+        ):
+            with pytest.raises(ValueError, match="box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"):
+                call()
+        with pytest.raises(ValueError, match="w0 must be finite and above 0"):
+            once(boxes, scores, None, 0.7, -1.0, 1.0, 0.0, 0.0, "xyxy")
+        with pytest.raises(ValueError, match="alpha must be in"):
+            hashnms.hnms(boxes, scores, alpha=2.0)
+
+
+def test_an_error_of_a_later_step_names_the_row_of_the_input():
+    boxes = np.array([[0, 0, 1, 1]] * 5 + [[1e300, 0, 1e300 * 1.0001, 1], [1e20, 0, 1e20 + 1e5, 1e-300]])
+    with Elsewhere(), pytest.raises(ValueError, match="in row 6"):
+        Suppression.parse("limit:2+hnms:0.7")(to_device(boxes), to_device(np.arange(7.0)))
+
+
+def test_a_score_is_compared_with_the_threshold_as_a_double():
+    boxes, scores = np.zeros((2, 4), np.float32), np.array([0.1, 0.2], np.float32)  # the first is above 0.1
+    with Elsewhere():
+        assert Suppression.parse("score:0.1")(to_device(boxes), to_device(scores)).keep.cpu().tolist() == [1, 0]
+
+
+def test_half_scores_come_back_as_float32_from_any_step():
+    boxes, scores = np.zeros((2, 4), np.float16), np.ones(2, np.float16)
+    with Elsewhere():
+        for chain in ("limit:1", "score:0.5", "nms:0.5"):
+            assert Suppression.parse(chain)(to_device(boxes), to_device(scores)).scores.dtype == torch.float32
+
+
+def test_lists_beside_tensors_of_another_device_are_taken():
+    implementation = ops.implementations["hnms"]  # the op itself wants tensors
+    with Elsewhere():
+        boxes = to_device(np.array([[0, 0, 9, 9], [0, 0, 9, 9.5], [20, 0, 29, 9]], np.float32))
+        assert implementation(boxes, [0.5, 0.6, 0.7], [1, 1, 1], 0.5, 1, "xyxy").cpu().tolist() == [2, 1]
+
+
+def test_kernels_that_give_other_boxes_are_not_used():
+    device.check_kernels(portable, torch.device("cpu"))
+
+    class Wrong:
+        def hnms(self, *arguments):
+            rows, fits = portable.hnms(*arguments)
+            return rows.flip(0), fits
+
+    with pytest.raises(RuntimeError, match="give other boxes"):
+        device.check_kernels(Wrong(), torch.device("cpu"))
 
 
 def test_no_kernels_mean_plain_torch_and_a_warning(monkeypatch):

@@ -58,6 +58,16 @@ def test_kernels_keep_what_the_core_keeps_of_any_boxes(data, alpha, num_hashes, 
     assert_as_core(boxes, scores, None, box_format, alpha, num_hashes)
 
 
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
+    _, edges, _ = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()
+    edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
+    sizes = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
+    boxes = np.stack([np.zeros_like(sizes), np.zeros_like(sizes), sizes, np.ones_like(sizes)], axis=1)
+    assert_as_core(boxes, np.zeros(len(boxes)), None, "cxcywh", alpha)
+    assert_as_core(np.ascontiguousarray(boxes[:, [0, 1, 3, 2]]), np.zeros(len(boxes)), None, "cxcywh", alpha)
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_kernels_keep_what_the_core_keeps_of_scenes(preset):
     scene = make_scene(preset, 2000)
@@ -94,7 +104,16 @@ def test_a_full_table_still_tells_all_cells_apart(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter's NumPy
 @pytest.mark.parametrize(
-    "box", [[0, 0, np.nan, 1], [np.inf, 0, np.inf, 1], [0, 0, np.inf, 1], [2, 0, 1, 1], [1e9, 0, 1e9 + 1e-2, 1]]
+    "box",
+    [
+        [0, 0, np.nan, 1],
+        [np.inf, 0, np.inf, 1],
+        [0, 0, np.inf, 1],
+        [2, 0, 1, 1],
+        [0, 0, 1e60, 1],
+        [0, 0, 1, 1e-60],
+        [1e9, 0, 1e9 + 1e-2, 1],
+    ],
 )
 def test_numbers_that_do_not_fit_are_told(box):
     boxes = np.array([[0, 0, 1, 1]] * 300 + [box], np.float64)
@@ -121,6 +140,12 @@ def test_the_hash_kernel_compiles_without_fusion(compiled, capability, box_forma
     assert "mul.rn.f64" in kernel["ptx"]
     for operation in ("mul.f64", "add.f64", "sub.f64"):
         assert operation not in kernel["ptx"]
+
+
+@pytest.mark.parametrize("architecture", ["gfx90a", "gfx942"])
+def test_the_kernels_compile_for_amd(compiled, architecture):
+    for name in ("hash", "claim"):
+        assert compiled[f"{name} {architecture}"]["hsaco_bytes"] > 1000
 
 
 @pytest.mark.parametrize("capability", [80, 90])

@@ -11,6 +11,7 @@ from hashnms.synthetic import make_scene
 
 torch = pytest.importorskip("torch")
 onnxruntime = pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
 from hashnms.torch import HNMS, MultiHNMS, hnms_mask  # noqa: E402
@@ -70,14 +71,39 @@ def test_modules_give_the_answer_of_the_core_on_every_kind_of_boxes(dtype, tmp_p
             assert np.array_equal(run(session, boxes, scores)[0], expected)
 
 
-def test_what_onnx_has_no_operators_for_is_said():
+def test_offsets_of_any_size_are_told_apart(tmp_path):
+    """Nobody can say in ONNX that a box is too far off for its size."""
+    boxes = np.array([[1e9, 1e9, 1e-4, 1e-4], [1e9 + 2**-10, 1e9, 1e-4, 1e-4], [1e9, 1e9 + 2**-10, 1e-4, 1e-4]])
+    scores = np.array([0.5, 0.6, 0.7], np.float32)
+    module = MultiHNMS(1, 0.7)
+    session = exported(module, (torch.from_numpy(boxes), torch.from_numpy(scores)), tmp_path / "far.onnx")
+    assert run(session, boxes, scores)[0].tolist() == module(torch.from_numpy(boxes), torch.from_numpy(scores)).tolist()
+
+
+def test_a_mask_has_no_shape_that_depends_on_numbers(tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, boxes, scores, labels):
+            return hnms_mask(boxes, scores, num_hashes=3, labels=labels)
+
+    scene = make_scene("crowd", 700)
+    arrays = scene.boxes, scene.scores, scene.labels.astype(np.int16)
+    session = exported(Model(), tuple(map(torch.from_numpy, arrays)), tmp_path / "mask.onnx")
+    for count in (700, 3, 0):
+        mask = run(session, *(array[:count] for array in arrays))[0]
+        keep = hashnms.hnms(*(array[:count] for array in arrays[:2]), num_hashes=3, labels=arrays[2][:count])
+        assert np.array_equal(mask.nonzero()[0], np.sort(keep))
+    operators = {node.op_type for node in onnx.load(tmp_path / "mask.onnx").graph.node}
+    assert not operators & {"NonZero", "Compress", "Unique"}
+
+
+def test_what_cannot_be_exported_is_refused():
     class Model(torch.nn.Module):
         def forward(self, boxes, scores):
             return hashnms.nms(boxes, scores)
 
-    from torch.onnx._internal.exporter import _flags  # noqa: PLC0415
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_flags, "_is_onnx_exporting", True)
-        with pytest.raises(NotImplementedError, match="only HNMS can be exported to ONNX operators, got hashnms::nms"):
-            torch.export.export(Model(), (torch.zeros(5, 4), torch.zeros(5)))
+    tensors = torch.zeros(5, 4), torch.zeros(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for model in (Model(), MultiHNMS(1, 0.999)):
+            with pytest.raises(torch.onnx.OnnxExporterError, match=r"hashnms"):
+                torch.onnx.export(model.eval(), tensors, dynamo=True, verbose=False)

@@ -14,7 +14,7 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-#: `hashnms.torch.ops`, once it is imported.
+#: `hashnms.torch.ops`, once it is imported, which sets it: an import in each call would take as long as the rest.
 known_ops: Any = None
 
 
@@ -29,12 +29,14 @@ def array_of(name: str, tensor: Any) -> NDArray[Any]:
     """The numbers of a CPU tensor as an array, which shares its memory where it can."""
     if not tensor.is_cpu:
         raise ValueError(f"{name} must be on the device of boxes, cpu, got {tensor.device}")
-    plain = tensor.detach()
-    if str(tensor.dtype) == "torch.bfloat16":
-        plain = plain.float()
+    plain = tensor.detach().resolve_neg()
     try:
-        array: NDArray[Any] = plain.resolve_neg().numpy()
+        try:
+            return plain.numpy()  # type: ignore[no-any-return]
+        except TypeError:  # NumPy has no bfloat16
+            if str(tensor.dtype) != "torch.bfloat16":
+                raise
+            return plain.float().numpy()  # type: ignore[no-any-return]
     except (RuntimeError, TypeError):
         got = f"{tensor.dtype}, {tensor.layout}"
         raise TypeError(f"{name} must be a dense tensor of real numbers, got {got}") from None
-    return array

@@ -261,6 +261,8 @@ def _as_array(name: str, values: Any) -> Array:
 
 def _real_array(name: str, values: Any) -> Array:
     """A contiguous float32 or float64 array: those as they are, smaller floats and integers as float32."""
+    if is_tensor(values):
+        values = array_of(name, values)
     if type(values) is np.ndarray and (values.dtype is _FLOAT32 or values.dtype is _FLOAT64):
         flags = values.flags
         if flags.c_contiguous and flags.aligned:

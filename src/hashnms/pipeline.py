@@ -220,7 +220,7 @@ class Suppression:
     """
 
     steps: tuple[Step, ...]
-    _notation: str = field(compare=False)  # made at once: compiled graphs cannot make it
+    _notation: str = field(init=False, repr=False, compare=False)  # made at once: compiled graphs cannot make it
 
     def __init__(self, steps: Iterable[Step]) -> None:
         object.__setattr__(self, "steps", _validate.steps_tuple(steps, list(STEPS.values())))

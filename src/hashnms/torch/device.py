@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hashnms._validate import BoxFormatName
-from hashnms.hashing import IoUHash
+from hashnms.hashing import IoUHash, hash_family
 from hashnms.torch import portable
 
 _FLOATS = {
@@ -88,14 +88,23 @@ def hnms(given: DeviceBoxes, functions: list[IoUHash]) -> Tensor | None:
 
 @lru_cache(maxsize=8)
 def _triton_kernels(device: torch.device) -> Any:
-    """The kernels, if Triton is there and compiles them for this device; else None, and a warning that says why."""
+    """The kernels, if they compile for this device and give what plain operations give; else None, and a warning."""
     try:
         from hashnms.torch import kernels  # noqa: PLC0415
 
         with torch.cuda.device(device):
-            boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=device)
-            kernels.hnms(boxes, boxes[:, 0].contiguous(), None, [IoUHash(0.5)], "xyxy")
+            check_kernels(kernels, device)
     except Exception as error:  # of many kinds: no Triton, no C compiler, a GPU that it does not know
         warnings.warn(f"hashnms uses plain torch operations on {device}: {error}", RuntimeWarning, stacklevel=2)
         return None
     return kernels
+
+
+def check_kernels(kernels: Any, device: torch.device) -> None:
+    """Try them on some thousand boxes in heaps, with ties and labels."""
+    place = torch.arange(4000, dtype=torch.float32, device=device)
+    corner, size = (place * 7.3) % 97, (place * 3.7) % 11
+    boxes = torch.stack([corner, corner, corner + size, corner + size * 1.5], dim=1)
+    arguments = (boxes, place % 50, place.to(torch.int64) % 3, hash_family(0.7, 2), "xyxy")
+    if not torch.equal(kernels.hnms(*arguments)[0], portable.hnms(*arguments)[0]):
+        raise RuntimeError("the Triton kernels give other boxes there")

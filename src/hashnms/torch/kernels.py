@@ -14,13 +14,13 @@ import triton.language as tl
 from torch import Tensor
 
 from hashnms.hashing import IoUHash
-from hashnms.torch.portable import OFFSET_LIMIT, known_cells, ordered_bits, ranked
+from hashnms.torch.portable import MOST_CELLS, OFFSET_LIMIT, known_cells, ordered_bits, ranked
 
 #: A fused a * b + c is rounded once instead of twice and would put a box into another cell.
 OPTIONS = {"enable_fp_fusion": False}
 BLOCK = 256
 IDLE_SLOTS = 1024  # where boxes without a cell wait for the others of their block, apart from each other
-_OFFSET_LIMIT = tl.constexpr(OFFSET_LIMIT)
+_OFFSET_LIMIT, _MOST_CELLS = tl.constexpr(OFFSET_LIMIT), tl.constexpr(MOST_CELLS)
 
 
 @triton.jit
@@ -76,7 +76,7 @@ def hash_kernel(
     j, n, height, y_fits = hash_axis(
         y, second_y, height_edges, height_inverse_deltas, last_height, height_parameters, BOX_FORMAT
     )
-    tl.store(sizes + box, tl.where((width > 0) & (height > 0), i * 2**15 + j, -1), mask=exists)
+    tl.store(sizes + box, tl.where((width > 0) & (height > 0), i * _MOST_CELLS + j, -1), mask=exists)
     tl.store(places + box, m * 2**32 + n, mask=exists)
     tl.atomic_min(fits, tl.min((x_fits & y_fits).to(tl.int32)))
 

@@ -28,8 +28,8 @@ Function = Callable[..., Any]
 _TAGS = {"tags": [torch.Tag.cudagraph_unsafe]} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 
 
-#: What each op does, by its name.
-kernels: dict[str, Function] = {}
+#: What each op does with plain tensors, by its name; for tests, which pretend to have a device.
+implementations: dict[str, Function] = {}
 
 
 def register(
@@ -66,42 +66,32 @@ def register(
 
     custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, **_TAGS)
     custom_op.register_fake(fake)
-    custom_op.register_autograd(_no_gradients, setup_context=_without_gradients)
-    kernels[name] = run
+    implementations[name] = run
     op = getattr(torch.ops.hashnms, name).default
 
     def in_graph(boxes: Tensor, *arguments: Any) -> Any:
-        if not torch.onnx.is_in_onnx_export():
-            return op(boxes, *_op_arguments(arguments))
-        if in_onnx is None:
-            raise NotImplementedError(f"only HNMS can be exported to ONNX operators, got hashnms::{name}")
-        return in_onnx(boxes, *arguments)
+        if in_onnx is not None and torch.onnx.is_in_onnx_export():
+            return in_onnx(boxes, *arguments)
+        return op(boxes.detach(), *_op_arguments(arguments))
 
     def call(boxes: Tensor, *arguments: Any) -> Any:
-        if is_compiling() or is_tracing() or num_modes():
+        if is_compiling() or is_tracing() or num_modes() or transform() is not None:
             return in_graph(boxes, *arguments)
-        if not (type(boxes) is Tensor and type(arguments[0]) is Tensor and arguments[1] is None):  # as most often
+        scores, labels = arguments[:2]
+        if not (type(boxes) is Tensor and type(scores) is Tensor and (labels is None or type(labels) is Tensor)):
             boxes, *arguments = map(_plain, (boxes, *arguments))  # type: ignore[assignment]
             if not isinstance(boxes, Tensor):
                 raise TypeError(f"boxes must be a tensor, got {type(boxes).__name__}")
             if any(isinstance(value, Tensor) and type(value) is not Tensor for value in (boxes, *arguments)):
                 return in_graph(boxes, *arguments)
-        try:
-            return run(boxes, *arguments)
-        except TypeError:
-            if torch._C._functorch.peek_interpreter_stack() is None:
-                raise
-        return in_graph(boxes, *arguments)  # under vmap and the like, where tensors have no memory
+        return run(boxes, *arguments)
 
     return call
 
 
-# Looked up once: a call of ten boxes takes a few microseconds.
-is_compiling, is_tracing, num_modes = (
-    torch.compiler.is_compiling,
-    torch.jit.is_tracing,
-    torch._C._len_torch_dispatch_stack,
-)
+# Who may see a call that does not go through the op: nobody, mostly. Looked up once, for a call takes microseconds.
+is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
+num_modes, transform = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 
 
 def _plain(value: Any) -> Any:
@@ -114,22 +104,15 @@ def _plain(value: Any) -> Any:
 def _op_arguments(arguments: tuple[Any, ...]) -> Iterator[Any]:
     """Arguments as ops take them."""
     for place, argument in enumerate(arguments):
-        if place == 0 and isinstance(argument, Tensor) and argument.dtype in _LARGE_INTEGERS:
-            yield argument.double()  # on arrays it depends on the numbers whether float32 holds such scores
+        if isinstance(argument, Tensor):
+            # On arrays it depends on the numbers whether float32 holds such scores.
+            is_large = place == 0 and argument.dtype in _LARGE_INTEGERS
+            yield argument.double() if is_large else argument.detach()
         else:
             yield str(argument) if isinstance(argument, Suppression) else argument
 
 
 _LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
-
-
-def _without_gradients(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.num_inputs = len(inputs)
-    ctx.mark_non_differentiable(*(output if isinstance(output, tuple) else (output,)))
-
-
-def _no_gradients(ctx: Any, *_: Any) -> tuple[None, ...]:
-    return (None,) * ctx.num_inputs
 
 
 def _positive(tensor: Any) -> Any:
@@ -139,7 +122,7 @@ def _positive(tensor: Any) -> Any:
 
 def _on_host(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
     copies = (argument.cpu() if isinstance(argument, Tensor) else argument for argument in (boxes, *arguments))
-    return _tensors_on(boxes.device, host(*map(_positive, copies)))
+    return _tensors_on(boxes.device, host(*copies))
 
 
 def _tensors_on(where: torch.device, result: Any) -> Any:
@@ -168,8 +151,9 @@ def _family(alpha: float, num_hashes: int, box_format: str) -> tuple[list[IoUHas
     return hash_family(alpha, num_hashes), box_format
 
 
-def _one_function(*parameters_and_format: Any) -> tuple[list[IoUHash], str]:
-    alpha, w0, h0, bx, by, box_format = parameters_and_format
+def _one_function(
+    alpha: float, w0: float, h0: float, bx: float, by: float, box_format: str
+) -> tuple[list[IoUHash], str]:
     _validate.box_format_value(box_format)
     origins = _validate.origin_value("w0", w0), _validate.origin_value("h0", h0)
     shifts = _validate.shift_value("bx", bx), _validate.shift_value("by", by)
@@ -185,14 +169,20 @@ def _hnms_on_device(functions_of: Function) -> Function:
     return hnms_on_device
 
 
-def _hnms_in_onnx(functions_of: Function) -> Function:
+def _in_onnx(hnms: Function, functions_of: Function) -> Function:
     def hnms_in_onnx(boxes: Tensor, scores: Tensor, labels: Tensor | None, *settings: Any) -> Tensor:
         functions, box_format = functions_of(*settings)
         if functions[0].alpha > portable.LARGEST_ALPHA:
             raise ValueError(f"alpha must be at most {portable.LARGEST_ALPHA} in ONNX, got {functions[0].alpha}")
-        return portable.hnms(boxes, scores, labels, functions, box_format)[0]
+        result: Tensor = hnms(boxes, scores, labels, functions, box_format)
+        return result
 
     return hnms_in_onnx
+
+
+def _hnms_once_on_cpu(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Any:
+    keep = _hnms_on_device(_one_function)(boxes, scores, labels, *settings)
+    return host_hnms_once(boxes, scores, labels, *settings) if keep is None else keep
 
 
 def _masked(hnms: Function) -> Function:
@@ -202,7 +192,8 @@ def _masked(hnms: Function) -> Function:
         keep = hnms(boxes, *arguments)
         if keep is None:
             return None
-        return boxes.new_zeros(boxes.shape[0], dtype=torch.bool).scatter(0, torch.as_tensor(keep), True)
+        rows = keep if isinstance(keep, Tensor) else torch.from_numpy(keep)
+        return boxes.new_zeros(boxes.shape[0], dtype=torch.bool).scatter(0, rows, True)
 
     return mask
 
@@ -239,7 +230,7 @@ hnms = register(
     host=host_hnms,
     fake=_some_rows,
     on_device=_hnms_on_device(_family),
-    in_onnx=_hnms_in_onnx(_family),
+    in_onnx=_in_onnx(lambda *arguments: portable.hnms(*arguments)[0], _family),
 )
 hnms_mask = register(
     "hnms_mask",
@@ -247,15 +238,15 @@ hnms_mask = register(
     host=_masked(host_hnms),
     fake=_of_all_rows(torch.bool),
     on_device=_masked(_hnms_on_device(_family)),
-    in_onnx=_masked(_hnms_in_onnx(_family)),
+    in_onnx=_in_onnx(portable.hnms_mask, _family),
 )
 hnms_once = register(
     "hnms_once",
     f"({_BOXES}{_FUNCTION}",
-    host=host_hnms_once,
+    host=_hnms_once_on_cpu,
     fake=_some_rows,
     on_device=_hnms_on_device(_one_function),
-    in_onnx=_hnms_in_onnx(_one_function),
+    in_onnx=_in_onnx(lambda *arguments: portable.hnms(*arguments)[0], _one_function),
 )
 nms = register("nms", f"{_NMS}Tensor", host=host_nms, fake=_some_rows)
 nms_suppressor = register(

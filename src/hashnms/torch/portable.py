@@ -20,7 +20,7 @@ from hashnms.hashing import IoUHash, cell_table
 #: beyond are for the core.
 LEAST_SIZE, SIZE_LIMIT, OFFSET_LIMIT = 2.0**-149, 2.0**129, 2.0**31
 LARGEST_ALPHA = 0.99
-_MOST_CELLS = 2**15  # a table has fewer, up to the largest alpha
+MOST_CELLS = 2**15  # of a table, up to the largest alpha
 
 
 class Cells(NamedTuple):
@@ -35,6 +35,7 @@ class Cells(NamedTuple):
 def make_cells(alpha: float, origin: float, device: torch.device) -> Cells:
     """The table, with the numbers of the core."""
     _, edges, inverse_deltas = cell_table(alpha, origin).float32_cells()
+    assert len(edges) <= MOST_CELLS
     return Cells(
         torch.from_numpy(edges).to(device),
         torch.from_numpy(inverse_deltas).to(device),
@@ -104,16 +105,35 @@ def hnms(
     """The rows that HNMS keeps (Alg. 2 and 3), by decreasing score, and whether that is right: see `AxisCodes`."""
     rows = ranked(scores)
     fits = scores.isfinite().all()
-    labels = None if labels is None else labels.to(torch.int64)
     for function in functions:
         x, y = hash_boxes(boxes.index_select(0, rows), function, box_format)
-        own = -1 - torch.arange(rows.shape[0], device=rows.device)  # the cell of a box without area
-        sizes = torch.where(x.has_size & y.has_size, x.index * _MOST_CELLS + y.index, own)
-        # Nobody checks offsets in ONNX, so nothing there may rest on their limit.
-        offsets = [x.offset, y.offset] if torch.onnx.is_in_onnx_export() else [x.offset * 2**32 + y.offset]
-        rows = rows[_are_first([sizes, *offsets, *([] if labels is None else [labels.index_select(0, rows)])])]
+        some_labels = None if labels is None else labels.index_select(0, rows)
+        rows = rows[_are_first(_keys(x, y, x.has_size & y.has_size, some_labels))]
         fits = fits & x.fits & y.fits
     return rows, fits
+
+
+def hnms_mask(
+    boxes: Tensor, scores: Tensor, labels: Tensor | None, functions: list[IoUHash], box_format: str
+) -> Tensor:
+    """Of each box, whether HNMS keeps it; no shape on the way depends on the numbers, and nothing is checked."""
+    rows = ranked(scores)
+    boxes = boxes.index_select(0, rows)
+    labels = None if labels is None else labels.index_select(0, rows)
+    kept = torch.ones_like(rows, dtype=torch.bool)
+    for function in functions:
+        x, y = hash_boxes(boxes, function, box_format)
+        kept = kept & _are_first(_keys(x, y, kept & x.has_size & y.has_size, labels))
+    return torch.zeros_like(kept).scatter(0, rows, kept)
+
+
+def _keys(x: AxisCodes, y: AxisCodes, has_cell: Tensor, labels: Tensor | None) -> list[Tensor]:
+    """What the boxes of a cell, and they alone, have in common; a box without a cell has it with none."""
+    own = -1 - torch.arange(has_cell.shape[0], device=has_cell.device)
+    sizes = torch.where(has_cell, x.index * MOST_CELLS + y.index, own)
+    # Nobody checks offsets in ONNX, so nothing there may rest on their limit.
+    offsets = [x.offset, y.offset] if torch.onnx.is_in_onnx_export() else [x.offset * 2**32 + y.offset]
+    return [sizes, *offsets, *([] if labels is None else [labels.to(torch.int64)])]
 
 
 def _are_first(fields: list[Tensor]) -> Tensor:
