@@ -4,7 +4,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from hashnms.torch import ops
+from hashnms.torch.registration import implementations
 
 DEVICE = torch.device("lazy:0")  # a type of device that torch knows and does not look for
 
@@ -38,7 +38,7 @@ class Elsewhere(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if operation.namespace == "hashnms":
             with self:
-                return ops.implementations[operation._schema.name.removeprefix("hashnms::")](*args, **kwargs)
+                return implementations[operation._schema.name.removeprefix("hashnms::")](*args, **kwargs)
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         was_there = any(isinstance(tensor, ElsewhereTensor) for tensor in tensors)
         assert all(isinstance(tensor, ElsewhereTensor) or tensor.ndim == 0 for tensor in tensors) or not was_there

@@ -19,8 +19,9 @@ torch = pytest.importorskip("torch")
 from elsewhere import DEVICE, Elsewhere  # noqa: E402
 from test_torch_ops import FUNCTIONS  # noqa: E402
 
-from hashnms.torch import device, hnms_mask, ops, portable, steps  # noqa: E402
+from hashnms.torch import device, hnms_mask, portable, steps  # noqa: E402
 from hashnms.torch.device import DeviceBoxes  # noqa: E402
+from hashnms.torch.registration import implementations  # noqa: E402
 
 ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
 
@@ -254,7 +255,7 @@ def test_half_scores_come_back_as_float32_from_any_step():
 
 
 def test_lists_beside_tensors_of_another_device_are_taken():
-    implementation = ops.implementations["hnms"]  # the op itself wants tensors
+    implementation = implementations["hnms"]  # the op itself wants tensors
     with Elsewhere():
         boxes = to_device(np.array([[0, 0, 9, 9], [0, 0, 9, 9.5], [20, 0, 29, 9]], np.float32))
         assert implementation(boxes, [0.5, 0.6, 0.7], [1, 1, 1], 0.5, 1, "xyxy").cpu().tolist() == [2, 1]

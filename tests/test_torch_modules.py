@@ -91,5 +91,7 @@ def test_bad_boxes_get_one_clear_error():
     for module in (MultiHNMS(1, 0.7), HNMS(0.7)):
         with pytest.raises(ValueError, match=r"boxes must have width >= 0 and height >= 0.*in row 3"):
             module(rects, conf)
+        with pytest.raises(ValueError, match="scores must be on the device of boxes, cpu, got meta"):
+            module(rects.abs(), conf.to("meta"))
         with pytest.raises(ValueError, match="scores must be finite"):
             module(rects.abs(), conf.log() * torch.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -34,18 +35,16 @@ class DeviceBoxes(NamedTuple):
     @staticmethod
     def plain(boxes: Tensor, scores: Tensor, labels: Tensor | None, box_format: BoxFormatName) -> DeviceBoxes | None:
         """Tensors as such, or None if they are wrong or rare: the host knows what to do or say."""
-        count = (boxes.shape[0],) if boxes.ndim == 2 and boxes.shape[1] == 4 else None
-        if (
-            boxes.device.type == "mps"  # it has no float64
-            or not isinstance(scores, Tensor)
-            or not isinstance(labels, Tensor | None)
-            or count is None
-            or len(boxes) > _MOST_BOXES
-            or scores.shape != count
-            or (labels is not None and (labels.shape != count or labels.dtype not in _INTEGERS))
-            or boxes.dtype not in _FLOATS
-            or scores.dtype not in _FLOATS
-        ):
+        are_plain = (
+            boxes.device.type != "mps"  # it has no float64
+            and boxes.dtype in _FLOATS
+            and boxes.ndim == 2
+            and boxes.shape[1] == 4
+            and len(boxes) <= _MOST_BOXES
+            and _one_for_each(boxes, scores, _FLOATS)
+            and (labels is None or _one_for_each(boxes, labels, _INTEGERS))
+        )
+        if not are_plain:
             return None
         return DeviceBoxes(
             boxes.detach().to(_FLOATS[boxes.dtype]).contiguous(),
@@ -69,6 +68,15 @@ class DeviceBoxes(NamedTuple):
         first, second = self.boxes[:, :2], self.boxes[:, 2:]
         sizes_are = second >= (first if self.box_format == "xyxy" else 0)
         return bool(self.boxes.isfinite().all() & sizes_are.all() & self.scores.isfinite().all())
+
+
+def _one_for_each(boxes: Tensor, values: Any, dtypes: Collection[torch.dtype]) -> bool:
+    return (
+        isinstance(values, Tensor)
+        and values.device == boxes.device
+        and values.shape == boxes.shape[:1]
+        and values.dtype in dtypes
+    )
 
 
 def hnms(given: DeviceBoxes, functions: list[IoUHash]) -> Tensor | None:

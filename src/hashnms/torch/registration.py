@@ -1,0 +1,122 @@
+"""How a function becomes a registered op, and when a call goes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hashnms import _validate
+from hashnms.pipeline import Suppression
+
+Function = Callable[..., Any]
+
+#: Every op waits for an answer of the device, if only whether its numbers are legal: no CUDA graph can hold it. Older
+#: versions of torch cannot be told.
+_TAGS = {"tags": [torch.Tag.cudagraph_unsafe]} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
+
+
+#: What each op does with plain tensors, by its name; for tests, which pretend to have a device.
+implementations: dict[str, Function] = {}
+
+
+def register(
+    name: str,
+    schema: str,
+    *,
+    host: Function,
+    fake: Function,
+    on_device: Function | None = None,
+    in_onnx: Function | None = None,
+) -> Function:
+    """Register the op `hashnms::name`, and return a function that goes through it just where it must.
+
+    Args:
+        name: of the op.
+        schema: its arguments, boxes first, and results.
+        host: the function of arrays and CPU tensors that it is.
+        fake: tells the shapes of the results.
+        on_device: the same for tensors elsewhere, without leaving their device; None, also as its result, for the host.
+        in_onnx: the same in operations that ONNX has.
+    """
+
+    def run(boxes: Tensor, *arguments: Any) -> Any:
+        if boxes.is_cpu:
+            if boxes.is_neg() or (type(arguments[0]) is Tensor and arguments[0].is_neg()):
+                boxes, arguments = _positive(boxes), tuple(map(_positive, arguments))
+            result = host(boxes, *arguments)
+            if type(result) is Tensor or (type(result) is tuple and type(result[1]) is Tensor):
+                return result  # the core has read tensors, and returns such
+            return _tensors_on(boxes.device, result)
+        _validate.same_device(boxes, *arguments)
+        result = None if on_device is None else on_device(boxes, *arguments)
+        return _on_host(host, boxes, arguments) if result is None else result
+
+    custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, **_TAGS)
+    custom_op.register_fake(fake)
+    implementations[name] = run
+    op = getattr(torch.ops.hashnms, name).default
+
+    def in_graph(boxes: Tensor, *arguments: Any) -> Any:
+        if in_onnx is not None and torch.onnx.is_in_onnx_export():
+            return in_onnx(boxes, *arguments)
+        return op(boxes.detach(), *_op_arguments(arguments))
+
+    def call(boxes: Tensor, *arguments: Any) -> Any:
+        if is_compiling() or is_tracing() or num_modes() or transform() is not None:
+            return in_graph(boxes, *arguments)
+        scores, labels = arguments[:2]
+        if not (type(boxes) is Tensor and type(scores) is Tensor and (labels is None or type(labels) is Tensor)):
+            boxes, *arguments = map(_plain, (boxes, *arguments))  # type: ignore[assignment]
+            if not isinstance(boxes, Tensor):
+                raise TypeError(f"boxes must be a tensor, got {type(boxes).__name__}")
+            if any(isinstance(value, Tensor) and type(value) is not Tensor for value in (boxes, *arguments)):
+                return in_graph(boxes, *arguments)
+        return run(boxes, *arguments)
+
+    return call
+
+
+# Who may see a call that does not go through the op: nobody, mostly. Looked up once, for a call takes microseconds.
+is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
+num_modes, transform = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
+
+
+def _plain(value: Any) -> Any:
+    """A tensor of a class that only adds to tensors, as parameters and torchvision's boxes are, without that class."""
+    if type(value) is Tensor or not isinstance(value, Tensor):
+        return value
+    return value.as_subclass(Tensor) if type(value).__torch_dispatch__ == Tensor.__torch_dispatch__ else value
+
+
+def _op_arguments(arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """Arguments as ops take them."""
+    for place, argument in enumerate(arguments):
+        if isinstance(argument, Tensor):
+            # On arrays it depends on the numbers whether float32 holds such scores.
+            is_large = place == 0 and argument.dtype in _LARGE_INTEGERS
+            yield argument.double() if is_large else argument.detach()
+        else:
+            yield str(argument) if isinstance(argument, Suppression) else argument
+
+
+_LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
+
+
+def _positive(tensor: Any) -> Any:
+    """Without the sign that negative views (of imaginary parts) have beside their memory, which the core reads."""
+    return tensor.resolve_neg() if isinstance(tensor, Tensor) else tensor
+
+
+def _on_host(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
+    copies = (argument.cpu() if isinstance(argument, Tensor) else argument for argument in (boxes, *arguments))
+    return _tensors_on(boxes.device, host(*copies))
+
+
+def _tensors_on(where: torch.device, result: Any) -> Any:
+    """Arrays and CPU tensors as tensors on a device."""
+    if isinstance(result, tuple):
+        return tuple(_tensors_on(where, part) for part in result)
+    return (result if isinstance(result, Tensor) else torch.from_numpy(result)).to(where)
