@@ -69,10 +69,11 @@ def register(
             return in_graph(boxes, *arguments)
         scores, labels = arguments[:2]
         if not (type(boxes) is Tensor and type(scores) is Tensor and (labels is None or type(labels) is Tensor)):
-            boxes, *arguments = map(_plain, (boxes, *arguments))  # type: ignore[assignment]
             if not isinstance(boxes, Tensor):
                 raise TypeError(f"boxes must be a tensor, got {type(boxes).__name__}")
-            if any(isinstance(value, Tensor) and type(value) is not Tensor for value in (boxes, *arguments)):
+            boxes, *first = values = [_plain(value) for value in (boxes, scores, labels)]
+            arguments = (*first, *arguments[2:])
+            if any(isinstance(value, Tensor) and type(value) is not Tensor for value in values):
                 return in_graph(boxes, *arguments)
         return run(boxes, *arguments)
 
