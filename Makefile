@@ -48,7 +48,7 @@ format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed  ## Measure hnms, nms and soft_nms against copying and the peers that are installed.
+bench: $(VENV)/installed  ## Measure hnms, nms, soft_nms and tensors against copying and the peers that are installed.
 	$(BIN)/python -m benchmarks.hnms
 	$(BIN)/python -m benchmarks.nms
 	$(BIN)/python -m benchmarks.soft_nms

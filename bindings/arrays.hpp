@@ -125,6 +125,7 @@ nb::object with_float_type(const PlainArray& array, const Use& use) {
 // Calls use(input); None if the arrays are not plain or do not fit each other.
 template <class Use>
 nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, BoxFormat format, const Use& use) {
+  // An array beside a tensor is rare, and only who has both as tensors has looked at what memory does not show.
   if (PyArray_CheckExact(boxes.ptr()) != PyArray_CheckExact(scores.ptr())) return nb::none();
   const PlainArray box_array(boxes), score_array(scores), label_array(labels);
   if (!box_array.has_columns(4) || box_array.rows() > UINT32_MAX) return nb::none();

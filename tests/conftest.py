@@ -72,6 +72,14 @@ BOX_KINDS = {
 }
 
 
+def boxes_around_every_edge(alpha: float) -> Any:
+    """Boxes, cxcywh, whose widths are the edges of all cells a float32 box can have, and the doubles beside them."""
+    _, edges, _ = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()
+    edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
+    widths = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
+    return np.stack([np.zeros_like(widths), np.zeros_like(widths), widths, np.ones_like(widths)], axis=1)
+
+
 @st.composite
 def boxes_and_scores(draw: st.DrawFn, max_boxes: int = 30) -> tuple[Any, Any]:
     """Corners of boxes in one float type, crowded together at a random scale, and scores with many ties."""

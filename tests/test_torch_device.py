@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import BOX_KINDS, boxes_and_scores, real_images
+from conftest import BOX_KINDS, boxes_and_scores, boxes_around_every_edge, real_images
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,11 +85,8 @@ def test_plain_torch_keeps_what_the_core_keeps_of_real_detections(file):
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
     """The logarithm only estimates: the numbers next to an edge on both sides end up where the table says."""
-    _, edges, _ = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()
-    edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
-    sizes = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
-    boxes = np.stack([np.zeros_like(sizes), np.zeros_like(sizes), sizes, np.ones_like(sizes)], axis=1)
-    assert len(edges) > 1 / (1 - alpha)
+    boxes = boxes_around_every_edge(alpha)
+    assert len(boxes) > 3 / (1 - alpha)
     x, y = portable.hash_boxes(torch.from_numpy(boxes), hashnms.IoUHash(alpha), "cxcywh")
     first = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()[0]
     codes = hashnms.iou_hash(boxes, alpha=alpha, box_format="cxcywh")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import BOX_KINDS, boxes_and_scores
+from conftest import BOX_KINDS, boxes_and_scores, boxes_around_every_edge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,10 +60,7 @@ def test_kernels_keep_what_the_core_keeps_of_any_boxes(data, alpha, num_hashes, 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
-    _, edges, _ = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()
-    edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
-    sizes = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
-    boxes = np.stack([np.zeros_like(sizes), np.zeros_like(sizes), sizes, np.ones_like(sizes)], axis=1)
+    boxes = boxes_around_every_edge(alpha)
     assert_as_core(boxes, np.zeros(len(boxes)), None, "cxcywh", alpha)
     assert_as_core(np.ascontiguousarray(boxes[:, [0, 1, 3, 2]]), np.zeros(len(boxes)), None, "cxcywh", alpha)
 

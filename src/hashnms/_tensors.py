@@ -28,7 +28,8 @@ def tensor_ops() -> Any:
 def array_of(name: str, tensor: Any) -> NDArray[Any]:
     """The numbers of a CPU tensor as an array, which shares its memory where it can."""
     if not tensor.is_cpu:
-        raise ValueError(f"{name} must be on the device of boxes, cpu, got {tensor.device}")
+        need = "the device of boxes, cpu" if name in ("scores", "labels") else "cpu"
+        raise ValueError(f"{name} must be on {need}, got {tensor.device}")
     plain = tensor.detach().resolve_neg()
     try:
         try:

@@ -249,6 +249,8 @@ def _shown(number: Any) -> str:
 
 
 def _as_array(name: str, values: Any) -> Array:
+    if type(values) is np.ndarray:
+        return values
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must be a plain array, got a masked one: its mask would be ignored")
     if is_tensor(values):
@@ -261,13 +263,9 @@ def _as_array(name: str, values: Any) -> Array:
 
 def _real_array(name: str, values: Any) -> Array:
     """A contiguous float32 or float64 array: those as they are, smaller floats and integers as float32."""
-    if is_tensor(values):
-        values = array_of(name, values)
-    if type(values) is np.ndarray and (values.dtype is _FLOAT32 or values.dtype is _FLOAT64):
-        flags = values.flags
-        if flags.c_contiguous and flags.aligned:
-            return values
     array = _as_array(name, values)
+    if (array.dtype is _FLOAT32 or array.dtype is _FLOAT64) and array.flags.c_contiguous and array.flags.aligned:
+        return array
     dtype: np.dtype[Any]
     if array.dtype.name == "float64":
         dtype = _FLOAT64

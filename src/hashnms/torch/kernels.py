@@ -2,8 +2,8 @@
 
 The codes are the core's, bit for bit: the arithmetic is that of `portable.py`, with fusion off. A cell is a slot of an
 open-addressing table; its owner is whichever of its boxes came first, and stands for the whole key, so two cells never
-share a slot. What a cell is for is decided by an atomic maximum of claims, which no two boxes share: the result does
-not depend on who comes first.
+share a slot. An atomic maximum of claims, of which no two are equal, decides who wins the cell: the result does not
+depend on who comes first.
 """
 
 from __future__ import annotations

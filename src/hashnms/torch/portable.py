@@ -1,8 +1,8 @@
 """HNMS in plain torch operations, for any device that has float64: hash, sort, and keep the first of each cell.
 
-Nothing leaves the device and nothing is N x N. The codes are the core's, bit for bit: the same table of cell edges,
-the same double precision arithmetic in the same order, each operation rounded by itself. The same code can be exported
-to ONNX.
+Nothing is N x N, and nothing leaves the device but how many boxes a hash leaves and whether all is well. The codes are
+the core's, bit for bit: the same table of cell edges, the same double precision arithmetic in the same order, each
+operation rounded by itself. The same code can be exported to ONNX.
 """
 
 from __future__ import annotations
