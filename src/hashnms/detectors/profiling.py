@@ -1,0 +1,256 @@
+"""Where the time of a detector's forward pass goes, with torchvision's suppression and with ours."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import torch
+import torchvision
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from torchvision.models.detection.roi_heads import RoIHeads
+
+from hashnms import Suppression, _validate
+from hashnms.detectors.switching import checked_places, methods_kept
+from hashnms.detectors.torchvision import Place, Replacement
+
+#: Parts of a forward pass, in the order of the table. Modules of a detector, by their attribute, are parts of it.
+_PARTS = (
+    "transform",
+    "backbone",
+    "proposals",
+    "suppress proposals",
+    "head",
+    "candidates",
+    "suppress detections",
+    "rest",
+)
+_MODULES = {"transform": "transform", "backbone": "backbone", "rpn": "proposals", "roi_heads": "head", "head": "head"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a part took: seconds, and for a suppression the boxes of all images that went in and came out."""
+
+    seconds: float
+    boxes_in: int | None = None
+    boxes_out: int | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the forward pass, with torchvision's suppression and with ours."""
+
+    name: str
+    torchvision: Cost
+    hashnms: Cost
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What `profile` returns: the parts in the order they run, and with `str` and `print` a table of them."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def torchvision_seconds(self) -> float:
+        """The whole forward pass as torchvision has it."""
+        return sum(part.torchvision.seconds for part in self.parts)
+
+    @property
+    def hashnms_seconds(self) -> float:
+        """The whole forward pass with hashnms."""
+        return sum(part.hashnms.seconds for part in self.parts)
+
+    def table(self, title: str | None = None) -> Table:
+        """As a table for rich's console."""
+        table = Table(title=title, box=SIMPLE, collapse_padding=True)
+        for column in (
+            "part",
+            "torchvision\nms",
+            "\nshare",
+            "boxes\nin",
+            "\nout",
+            "hashnms\nms",
+            "boxes\nin",
+            "\nout",
+            "speed-up",
+        ):
+            table.add_column(column, justify="left" if column == "part" else "right", vertical="bottom")
+        for part in self.parts:
+            stock, ours = part.torchvision, part.hashnms
+            speed_up = f"{stock.seconds / ours.seconds:.1f}x" if stock.boxes_in is not None else ""
+            table.add_row(part.name, *self._cells(stock), *_cells(ours), speed_up)
+        table.add_section()
+        before, after = self.torchvision_seconds, self.hashnms_seconds
+        table.add_row(
+            "total", f"{before * 1e3:,.1f}", "100 %", "", "", f"{after * 1e3:,.1f}", "", "", f"{before / after:.2f}x"
+        )
+        return table
+
+    def _cells(self, cost: Cost) -> list[str]:
+        milliseconds, *boxes = _cells(cost)
+        return [milliseconds, f"{cost.seconds / self.torchvision_seconds:.1%}", *boxes]
+
+    def __str__(self) -> str:
+        text = StringIO()
+        Console(file=text, width=100).print(self.table())
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def _cells(cost: Cost) -> list[str]:
+    counts = ["" if count is None else f"{count:,}" for count in (cost.boxes_in, cost.boxes_out)]
+    return [f"{cost.seconds * 1e3:,.1f}", *counts]
+
+
+def profile(
+    model: nn.Module,
+    images: list[Tensor],
+    *,
+    proposals: Suppression | None = None,
+    final: Suppression | None = None,
+    rounds: int = 3,
+) -> Profile:
+    """How the time of a forward pass splits, with torchvision's suppression and with hashnms, in one run.
+
+    Each variant runs once to warm up and then `rounds` times, in turns; each part's shortest time counts. The model is
+    left as it was, accelerated or not.
+
+    Args:
+        model: see `accelerate`. It must be in eval mode.
+        images: what the model takes: a list of (C, H, W) tensors.
+        proposals: see `accelerate`.
+        final: see `accelerate`.
+        rounds: how often each variant is measured.
+
+    Returns:
+        A `Profile`. Its parts: `transform` (resizing), `backbone`, `proposals` (the RPN but its suppression), `head`,
+        `candidates` (decoding and choosing boxes in one-stage models), the suppressions, and the `rest`.
+    """
+    places = checked_places(model, proposals, final)
+    if model.training:
+        raise ValueError("model must be in eval mode, got one in training: call model.eval() first")
+    if not isinstance(images, list | tuple) or not images or not all(isinstance(image, Tensor) for image in images):
+        raise TypeError(f"images must be a list of one or more (C, H, W) tensors, got {type(images).__name__}")
+    rounds = _validate.count_value("rounds", rounds)
+    settings = {place: Replacement.of(proposals if place.of_proposals else final, place.chooses) for _, place in places}
+    best: list[dict[str, Cost]] = [{}, {}]
+    for round_number in range(rounds + 1):
+        for costs, ours in zip(best, (False, True), strict=True):
+            measured = _measured(model, images, places, settings if ours else None)
+            for name, cost in measured.items():
+                if round_number <= 1 or cost.seconds < costs[name].seconds:
+                    costs[name] = cost
+    parts = (Part(name, best[0][name], best[1][name]) for name in _PARTS if name in best[0])
+    return Profile(tuple(parts))
+
+
+@torch.no_grad()
+def _measured(
+    model: nn.Module,
+    images: list[Tensor],
+    places: list[tuple[nn.Module, Place]],
+    settings: dict[Place, Replacement] | None,
+) -> dict[str, Cost]:
+    """The cost of each part in one forward pass; without settings that of torchvision's own suppression."""
+    watch = _Stopwatch(images[0].device)
+    with ExitStack() as stack:
+        stack.enter_context(methods_kept(model))
+        for module, place in places:
+            replacement = None if settings is None else settings[place]
+            setattr(module, place.method, partial(_timed_method, watch, module, place, replacement))
+        for module in model.modules():
+            for attribute, part in _MODULES.items():
+                if hasattr(module, "transform") and isinstance(child := getattr(module, attribute, None), nn.Module):
+                    stack.callback(child.register_forward_pre_hook(lambda *_, part=part: watch.start(part)).remove)
+                    stack.callback(child.register_forward_hook(lambda *_: watch.stop()).remove)
+        with watch.part("rest"):
+            model(images)
+    return {
+        name: Cost(seconds, *((watch.boxes_in[name], watch.boxes_out[name]) if name in watch.boxes_in else ()))
+        for name, seconds in watch.seconds.items()
+    }
+
+
+def _timed_method(
+    watch: _Stopwatch, module: nn.Module, place: Place, replacement: Replacement | None, *args: Any
+) -> Any:
+    """What the module does in this place, with torchvision's suppression or ours."""
+    part = "suppress proposals" if place.of_proposals else "suppress detections"
+    function: Callable[..., Any]
+    if replacement is None:
+        method = getattr(type(module), place.method)
+        timed = partial(_timed_suppression, watch, part, torchvision.ops.batched_nms)
+        box_ops = SimpleNamespace(**{**vars(torchvision.ops.boxes), "batched_nms": timed})
+        # torchvision's own code, as it is, but with this name leading to a watch: nothing of torchvision is changed
+        function = partial(FunctionType(method.__code__, {**method.__globals__, "box_ops": box_ops}), module)
+    else:
+        function = partial(place.function, module, _TimedReplacement(replacement, watch, part))
+    with watch.part("proposals" if place.of_proposals else "head" if place.kind is RoIHeads else "candidates"):
+        result = function(*args)
+    boxes = result[0] if isinstance(result, tuple) else [detections["boxes"] for detections in result]
+    watch.boxes_out[part] += sum(map(len, boxes))
+    return result
+
+
+def _timed_suppression(watch: _Stopwatch, part: str, suppress: Callable[..., Any], boxes: Tensor, *args: Any) -> Any:
+    watch.boxes_in[part] += len(boxes)
+    with watch.part(part):
+        return suppress(boxes, *args)
+
+
+@dataclass(frozen=True)
+class _TimedReplacement:
+    replacement: Replacement
+    watch: _Stopwatch
+    part: str
+
+    def candidates(self, usual: int) -> int:
+        return self.replacement.candidates(usual)
+
+    def __call__(self, *args: Any) -> Any:
+        return _timed_suppression(self.watch, self.part, self.replacement, *args)
+
+
+class _Stopwatch:
+    """The time of parts within parts: while an inner one runs the outer one rests."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.boxes_in: Counter[str] = Counter()
+        self.boxes_out: Counter[str] = Counter()
+        self._device = device
+        self._running: list[str] = []
+        self._since = 0.0
+
+    def start(self, part: str) -> None:
+        self._lap()
+        self._running.append(part)
+
+    def stop(self) -> None:
+        self._lap()
+        self._running.pop()
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        self.start(name)
+        yield
+        self.stop()
+
+    def _lap(self) -> None:
+        if self._device.type != "cpu":
+            torch.accelerator.synchronize(self._device)
+        now = time.perf_counter()
+        if self._running:
+            self.seconds[self._running[-1]] += now - self._since
+        self._since = now

@@ -1,0 +1,252 @@
+"""What torchvision's detectors do around their NMS, with a `Replacement` in its place: one function a method.
+
+Each takes the module, the replacement and what the method it stands in for takes. It calls the same operations on the
+same numbers, so that all but the suppression is the method's own, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torchvision.models.detection import FCOS, RetinaNet
+from torchvision.models.detection.roi_heads import RoIHeads
+from torchvision.models.detection.rpn import RegionProposalNetwork
+from torchvision.models.detection.ssd import SSD
+from torchvision.ops import clip_boxes_to_image, remove_small_boxes
+
+from hashnms import Limit, SoftNms, Suppression, TopK, nms
+
+#: From so many boxes on torchvision sorts what it keeps of all labels in an order that is not stable.
+_STABLE_BOXES = 1000
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What stands in for a detector's NMS: exact NMS at the detector's own threshold, or a suppression.
+
+    What it does not say stays as the detector has it: the number of candidates that go in, and of boxes that come out.
+    """
+
+    suppression: Suppression | None = None
+    most_candidates: int | None = None
+
+    @classmethod
+    def of(cls, suppression: Suppression | None, chooses: bool) -> Replacement:
+        """In a method that `chooses` candidates a `TopK` in front says how many."""
+        if suppression is None or not chooses or not isinstance(suppression.steps[0], TopK):
+            return cls(suppression)
+        rest = suppression.steps[1:] or [TopK(2**63 - 1)]
+        return cls(Suppression(rest), suppression.steps[0].k)
+
+    def candidates(self, usual: int) -> int:
+        """How many boxes go in, where the detector's own number is `usual`."""
+        return usual if self.most_candidates is None else self.most_candidates
+
+    def __call__(
+        self, boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, usual: int
+    ) -> tuple[Tensor, Tensor]:
+        """The rows that are kept and their scores; at most `usual` where there is no `Limit` at the end."""
+        if self.suppression is None:
+            keep = _torchvision_keep(boxes, scores, labels, iou_threshold, usual)
+            return keep, scores[keep]
+        kept: Any = self.suppression(boxes, scores, labels)
+        most = None if isinstance(self.suppression.steps[-1], Limit) else usual
+        keep, decayed = kept.keep[:most], kept.scores[:most]
+        soft = any(isinstance(step, SoftNms) for step in self.suppression.steps)
+        return keep, decayed.to(scores.dtype) if soft else scores[keep]
+
+
+def _torchvision_keep(boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, most: int) -> Tensor:
+    """The first of what `torchvision.ops.batched_nms` keeps, also where scores tie."""
+    keep: Any = nms(boxes, scores, iou_threshold, labels=labels, max_output=most + 1)
+    kept_scores = scores[keep]
+    if len(boxes) <= _STABLE_BOXES or not (kept_scores[1:] == kept_scores[:-1]).any():
+        return keep[:most]
+    keep = nms(boxes, scores, iou_threshold, labels=labels).sort().values
+    return keep[scores[keep].sort(descending=True).indices[:most]]
+
+
+def rpn_proposals(
+    rpn: RegionProposalNetwork,
+    replacement: Replacement,
+    proposals: Tensor,
+    objectness: Tensor,
+    image_shapes: list[tuple[int, int]],
+    num_anchors_per_level: list[int],
+) -> tuple[list[Tensor], list[Tensor]]:
+    """`RegionProposalNetwork.filter_proposals`; labels are the levels."""
+    objectness = objectness.detach().reshape(len(proposals), -1)
+    most = replacement.candidates(rpn.pre_nms_top_n())
+    rows_of_levels, labels, start = [], [], 0
+    for level, count in enumerate(num_anchors_per_level):
+        best = objectness[:, start : start + count].topk(min(most, count), dim=1).indices
+        rows_of_levels.append(best + start)
+        labels.append(torch.full_like(best[0], level))
+        start += count
+    levels = torch.cat(labels)
+    results = []
+    for boxes, logits, rows, shape in zip(
+        proposals, objectness, torch.cat(rows_of_levels, 1), image_shapes, strict=True
+    ):
+        boxes_in, scores = clip_boxes_to_image(boxes[rows], shape), logits[rows].sigmoid()
+        large = remove_small_boxes(boxes_in, rpn.min_size)
+        legal = large[scores[large] >= rpn.score_thresh]
+        boxes_in, scores = boxes_in[legal], scores[legal]
+        keep, scores = replacement(boxes_in, scores, levels[legal], rpn.nms_thresh, rpn.post_nms_top_n())
+        results.append((boxes_in[keep], scores))
+    return [boxes for boxes, _ in results], [scores for _, scores in results]
+
+
+def roi_detections(
+    heads: RoIHeads,
+    replacement: Replacement,
+    class_logits: Tensor,
+    box_regression: Tensor,
+    proposals: list[Tensor],
+    image_shapes: list[tuple[int, int]],
+) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """`RoIHeads.postprocess_detections`; labels are the classes; 0 is the background."""
+    counts = [len(boxes) for boxes in proposals]
+    boxes_of_images = heads.box_coder.decode(box_regression, proposals).split(counts)
+    scores_of_images = class_logits.softmax(-1).split(counts)
+    classes = torch.arange(1, class_logits.shape[-1], device=class_logits.device)
+    results = []
+    for all_boxes, all_scores, shape in zip(boxes_of_images, scores_of_images, image_shapes, strict=True):
+        boxes = clip_boxes_to_image(all_boxes, shape)[:, 1:].reshape(-1, 4)
+        scores = all_scores[:, 1:].reshape(-1)
+        labels = classes.repeat(len(all_scores))
+        above = (scores > heads.score_thresh).nonzero()[:, 0]
+        legal = above[remove_small_boxes(boxes[above], min_size=1e-2)]
+        results.append(
+            _kept(replacement, boxes[legal], scores[legal], labels[legal], heads.nms_thresh, heads.detections_per_img)
+        )
+    return [r.boxes for r in results], [r.scores for r in results], [r.labels for r in results]
+
+
+def retinanet_detections(
+    model: RetinaNet,
+    replacement: Replacement,
+    head_outputs: dict[str, list[Tensor]],
+    anchors: list[list[Tensor]],
+    image_shapes: list[tuple[int, int]],
+) -> list[dict[str, Tensor]]:
+    """`RetinaNet.postprocess_detections`; candidates are chosen by level, labels are the classes."""
+
+    def scores_of(image: int, level: int) -> Tensor:
+        return head_outputs["cls_logits"][level][image].sigmoid()
+
+    decode = model.box_coder.decode_single
+    return _dense_detections(model, replacement, scores_of, decode, head_outputs, anchors, image_shapes)
+
+
+def fcos_detections(
+    model: FCOS,
+    replacement: Replacement,
+    head_outputs: dict[str, list[Tensor]],
+    anchors: list[list[Tensor]],
+    image_shapes: list[tuple[int, int]],
+) -> list[dict[str, Tensor]]:
+    """`FCOS.postprocess_detections`; candidates are chosen by level, labels are the classes."""
+
+    def scores_of(image: int, level: int) -> Tensor:
+        logits, centredness = head_outputs["cls_logits"][level][image], head_outputs["bbox_ctrness"][level][image]
+        return (logits.sigmoid() * centredness.sigmoid()).sqrt()
+
+    decode = model.box_coder.decode
+    return _dense_detections(model, replacement, scores_of, decode, head_outputs, anchors, image_shapes)
+
+
+def _dense_detections(
+    model: RetinaNet | FCOS,
+    replacement: Replacement,
+    scores_of: Callable[[int, int], Tensor],
+    decode: Callable[[Tensor, Tensor], Tensor],
+    head_outputs: dict[str, list[Tensor]],
+    anchors: list[list[Tensor]],
+    image_shapes: list[tuple[int, int]],
+) -> list[dict[str, Tensor]]:
+    """Of each level the best candidates, whatever their class; then the suppression of all levels' by class."""
+    most = replacement.candidates(model.topk_candidates)
+    results = []
+    for image, shape in enumerate(image_shapes):
+        levels = []
+        for level, anchors_of_level in enumerate(anchors[image]):
+            scores = scores_of(image, level)
+            rows, best_scores = _best_above(scores.flatten(), model.score_thresh, most)
+            anchor, label = rows // scores.shape[-1], rows % scores.shape[-1]
+            regression = head_outputs["bbox_regression"][level][image]
+            boxes = clip_boxes_to_image(decode(regression[anchor], anchors_of_level[anchor]), shape)
+            levels.append((boxes, best_scores, label))
+        boxes, scores, labels = (torch.cat(parts) for parts in zip(*levels, strict=True))
+        results.append(_kept(replacement, boxes, scores, labels, model.nms_thresh, model.detections_per_img)._asdict())
+    return results
+
+
+def ssd_detections(
+    model: SSD,
+    replacement: Replacement,
+    head_outputs: dict[str, Tensor],
+    image_anchors: list[Tensor],
+    image_shapes: list[tuple[int, int]],
+) -> list[dict[str, Tensor]]:
+    """`SSD.postprocess_detections`; candidates are chosen by class, labels are the classes; 0 is the background."""
+    most = replacement.candidates(model.topk_candidates)
+    all_scores = head_outputs["cls_logits"].softmax(-1)
+    results = []
+    for regression, scores_of_image, anchors, shape in zip(
+        head_outputs["bbox_regression"], all_scores, image_anchors, image_shapes, strict=True
+    ):
+        all_boxes = clip_boxes_to_image(model.box_coder.decode_single(regression, anchors), shape)
+        classes = []
+        for label in range(1, all_scores.shape[-1]):
+            rows, best_scores = _best_above(scores_of_image[:, label], model.score_thresh, most)
+            classes.append((all_boxes[rows], best_scores, torch.full_like(rows, label)))
+        boxes, scores, labels = (torch.cat(parts) for parts in zip(*classes, strict=True))
+        results.append(_kept(replacement, boxes, scores, labels, model.nms_thresh, model.detections_per_img)._asdict())
+    return results
+
+
+class _Detections(NamedTuple):
+    boxes: Tensor
+    scores: Tensor
+    labels: Tensor
+
+
+def _kept(
+    replacement: Replacement, boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, usual: int
+) -> _Detections:
+    keep, scores = replacement(boxes, scores, labels, iou_threshold, usual)
+    return _Detections(boxes[keep], scores, labels[keep])
+
+
+def _best_above(scores: Tensor, score_threshold: float, most: int) -> tuple[Tensor, Tensor]:
+    """The rows of the best scores above the threshold, and these scores."""
+    above = (scores > score_threshold).nonzero()[:, 0]
+    best_scores, places = scores[above].topk(min(most, len(above)))
+    return above[places], best_scores
+
+
+class Place(NamedTuple):
+    """A method that suppresses boxes, and what stands in for it."""
+
+    kind: type[nn.Module]
+    method: str
+    function: Callable[..., Any]
+    of_proposals: bool = False
+    chooses: bool = True  # the candidates that go in
+
+
+#: Every method of torchvision's detectors that suppresses boxes.
+PLACES = [
+    Place(RegionProposalNetwork, "filter_proposals", rpn_proposals, of_proposals=True),
+    Place(RoIHeads, "postprocess_detections", roi_detections, chooses=False),
+    Place(RetinaNet, "postprocess_detections", retinanet_detections),
+    Place(FCOS, "postprocess_detections", fcos_detections),
+    Place(SSD, "postprocess_detections", ssd_detections),
+]
+
+SUPPORTED = "Faster R-CNN, Mask R-CNN, Keypoint R-CNN, RetinaNet, FCOS, SSD"
