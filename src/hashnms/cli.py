@@ -50,8 +50,17 @@ def demo(
     ] = BOXES_PER_IMAGE,
     alpha: Annotated[float, typer.Option(help="Cell size of HNMS, in (0, 1); greater means smaller cells.")] = 0.7,
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same scene.")] = 0,
+    detector: Annotated[
+        bool,
+        typer.Option(
+            "--detector", help="Show instead where the time of a detector goes, with torchvision and hashnms."
+        ),
+    ] = False,
 ) -> None:
     """Make a crowded scene and suppress its raw boxes: NMS, HNMS and Soft-NMS, exactly and with HNMS in front."""
+    if detector:
+        _demo_detector(seed)
+        return
     with _bad_values_as_usage_errors():
         guaranteed = iou_lower_bound(alpha)
         scene = make_scene(preset, boxes, seed=seed)
@@ -104,6 +113,29 @@ def _compared(suppressions: list[Suppression], scene: Scene) -> Iterator[list[st
             f"{agreed.recall:.1%}",
             f"{agreed.precision:.1%}",
         ]
+
+
+def _demo_detector(seed: int) -> None:
+    """A forward pass of Faster R-CNN with exact NMS and with HNMS in place of torchvision's."""
+    try:
+        from hashnms.detectors import profile  # noqa: PLC0415
+        from hashnms.detectors.crowded import crowded_faster_rcnn  # noqa: PLC0415
+    except ImportError as error:
+        raise typer.BadParameter(str(error), param_hint="--detector") from None
+    with console.status("making a detector …"):
+        model, images = crowded_faster_rcnn(seed=seed)
+    for name, proposals in (("exact NMS", None), ("HNMS", Suppression.parse("hnms:0.7/1"))):
+        with console.status(f"forward passes with torchvision's NMS and with {name} …"):
+            result = profile(model, images, proposals=proposals, rounds=2)
+        console.print(result.table(f"Faster R-CNN, 800 px, 9,000 boxes a level: {name} by hashnms"))
+    console.print(
+        "A ResNet-50 FPN with random weights, scaled so that its scores are those of a\n"
+        "crowd, on one image. suppress proposals: the RPN's NMS; proposals, head: the\n"
+        "rest of the RPN and of the RoI head. Shortest of two passes each, in turns.\n"
+        "In your code: hashnms.detectors.accelerate(model), and profile(model, images).",
+        style="dim",
+        highlight=False,
+    )
 
 
 @app.command()

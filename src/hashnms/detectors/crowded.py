@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torchvision.models.detection import fasterrcnn_resnet50_fpn
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -43,3 +44,14 @@ def crowd_scores(model: Model, images: list[Tensor]) -> Model:
         layer.weight *= spread / measured[layer].clamp(min=1e-12)
         layer.bias.zero_()
     return model
+
+
+def crowded_faster_rcnn(*, size: int = 800, candidates: int = 9000, seed: int = 0) -> tuple[nn.Module, list[Tensor]]:
+    """Faster R-CNN with a ResNet-50 FPN as in the paper, and an image of `size` pixels; `candidates` is P1."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        images = [torch.rand(3, size, size)]
+        model = fasterrcnn_resnet50_fpn(
+            weights=None, weights_backbone=None, num_classes=2, min_size=size, rpn_pre_nms_top_n_test=candidates
+        )
+    return crowd_scores(model.eval(), images), images

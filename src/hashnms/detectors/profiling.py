@@ -73,44 +73,36 @@ class Profile:
         return sum(part.hashnms.seconds for part in self.parts)
 
     def table(self, title: str | None = None) -> Table:
-        """As a table for rich's console."""
+        """As a table for rich's console; where the numbers of boxes differ, torchvision's stands first."""
         table = Table(title=title, box=SIMPLE, collapse_padding=True)
-        for column in (
-            "part",
-            "torchvision\nms",
-            "\nshare",
-            "boxes\nin",
-            "\nout",
-            "hashnms\nms",
-            "boxes\nin",
-            "\nout",
-            "speed-up",
-        ):
+        for column in ("part", "torch-\nvision", "\nshare", "\nhashnms", "\nspeed-up", "boxes\nin", "boxes\nout"):
             table.add_column(column, justify="left" if column == "part" else "right", vertical="bottom")
+        before, after = self.torchvision_seconds, self.hashnms_seconds
         for part in self.parts:
             stock, ours = part.torchvision, part.hashnms
+            boxes = [_both(stock.boxes_in, ours.boxes_in), _both(stock.boxes_out, ours.boxes_out)]
             speed_up = f"{stock.seconds / ours.seconds:.1f}x" if stock.boxes_in is not None else ""
-            table.add_row(part.name, *self._cells(stock), *_cells(ours), speed_up)
+            table.add_row(
+                part.name, _ms(stock.seconds), f"{stock.seconds / before:.1%}", _ms(ours.seconds), speed_up, *boxes
+            )
         table.add_section()
-        before, after = self.torchvision_seconds, self.hashnms_seconds
-        table.add_row(
-            "total", f"{before * 1e3:,.1f}", "100 %", "", "", f"{after * 1e3:,.1f}", "", "", f"{before / after:.2f}x"
-        )
+        table.add_row("total", _ms(before), f"{1:.1%}", _ms(after), f"{before / after:.2f}x")
         return table
-
-    def _cells(self, cost: Cost) -> list[str]:
-        milliseconds, *boxes = _cells(cost)
-        return [milliseconds, f"{cost.seconds / self.torchvision_seconds:.1%}", *boxes]
 
     def __str__(self) -> str:
         text = StringIO()
-        Console(file=text, width=100).print(self.table())
+        Console(file=text, width=120).print(self.table())
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
-def _cells(cost: Cost) -> list[str]:
-    counts = ["" if count is None else f"{count:,}" for count in (cost.boxes_in, cost.boxes_out)]
-    return [f"{cost.seconds * 1e3:,.1f}", *counts]
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.1f} ms"
+
+
+def _both(stock: int | None, ours: int | None) -> str:
+    if stock is None:
+        return ""
+    return f"{stock:,}" if stock == ours else f"{stock:,} / {ours:,}"
 
 
 def profile(
@@ -138,7 +130,7 @@ def profile(
         `candidates` (decoding and choosing boxes in one-stage models), the suppressions, and the `rest`.
     """
     places = checked_places(model, proposals, final)
-    if model.training:
+    if any(module.training for module, _ in places):
         raise ValueError("model must be in eval mode, got one in training: call model.eval() first")
     if not isinstance(images, list | tuple) or not images or not all(isinstance(image, Tensor) for image in images):
         raise TypeError(f"images must be a list of one or more (C, H, W) tensors, got {type(images).__name__}")

@@ -66,7 +66,8 @@ def _torchvision_keep(boxes: Tensor, scores: Tensor, labels: Tensor, iou_thresho
     kept_scores = scores[keep]
     if len(boxes) <= _STABLE_BOXES or not (kept_scores[1:] == kept_scores[:-1]).any():
         return keep[:most]
-    keep = nms(boxes, scores, iou_threshold, labels=labels).sort().values
+    everything: Any = nms(boxes, scores, iou_threshold, labels=labels)
+    keep = everything.sort().values
     return keep[scores[keep].sort(descending=True).indices[:most]]
 
 
@@ -87,17 +88,16 @@ def rpn_proposals(
         rows_of_levels.append(best + start)
         labels.append(torch.full_like(best[0], level))
         start += count
-    levels = torch.cat(labels)
+    rows, levels = torch.cat(rows_of_levels, 1), torch.cat(labels)
+    all_scores = objectness.gather(1, rows).sigmoid()  # at once: its last bit can depend on the place in a tensor
     results = []
-    for boxes, logits, rows, shape in zip(
-        proposals, objectness, torch.cat(rows_of_levels, 1), image_shapes, strict=True
-    ):
-        boxes_in, scores = clip_boxes_to_image(boxes[rows], shape), logits[rows].sigmoid()
-        large = remove_small_boxes(boxes_in, rpn.min_size)
+    for image, shape in enumerate(image_shapes):
+        boxes, scores = clip_boxes_to_image(proposals[image, rows[image]], shape), all_scores[image]
+        large = remove_small_boxes(boxes, rpn.min_size)
         legal = large[scores[large] >= rpn.score_thresh]
-        boxes_in, scores = boxes_in[legal], scores[legal]
-        keep, scores = replacement(boxes_in, scores, levels[legal], rpn.nms_thresh, rpn.post_nms_top_n())
-        results.append((boxes_in[keep], scores))
+        boxes, scores = boxes[legal], scores[legal]
+        keep, scores = replacement(boxes, scores, levels[legal], rpn.nms_thresh, rpn.post_nms_top_n())
+        results.append((boxes[keep], scores))
     return [boxes for boxes, _ in results], [scores for _, scores in results]
 
 

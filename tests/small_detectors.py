@@ -1,0 +1,67 @@
+"""Every kind of torchvision's detectors, small, with random weights and crowded scores: for tests of `detectors`."""
+
+from functools import cache
+
+import torch
+from torchvision.models import detection
+from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
+
+from hashnms.detectors.crowded import crowd_scores
+
+
+def _resnet18():
+    return resnet_fpn_backbone(backbone_name="resnet18", weights=None)
+
+
+_SMALL = {"num_classes": 4, "min_size": 112, "max_size": 160}
+_TWO_STAGE = {**_SMALL, "rpn_pre_nms_top_n_test": 900, "rpn_post_nms_top_n_test": 200, "box_detections_per_img": 10}
+_MAKERS = {
+    "Faster R-CNN": lambda: detection.FasterRCNN(_resnet18(), **_TWO_STAGE),
+    "Mask R-CNN": lambda: detection.MaskRCNN(_resnet18(), **_TWO_STAGE),
+    "Keypoint R-CNN": lambda: detection.KeypointRCNN(_resnet18(), **{**_TWO_STAGE, "num_classes": 2}),
+    "RetinaNet": lambda: detection.RetinaNet(_resnet18(), **_SMALL),
+    "FCOS": lambda: detection.FCOS(_resnet18(), **_SMALL),
+    "SSD": lambda: detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4),
+}
+TWO_STAGE = ["Faster R-CNN", "Mask R-CNN", "Keypoint R-CNN"]
+ONE_STAGE = ["RetinaNet", "FCOS", "SSD"]
+
+
+@cache
+def images():
+    generator = torch.Generator().manual_seed(0)
+    return [torch.rand(3, height, width, generator=generator) for height, width in ((112, 140), (150, 112))]
+
+
+@cache
+def detector(name, copy=0):
+    """A model in eval mode, the same each time: tests leave it as it was. Each number of a copy has other weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(copy)
+        return crowd_scores(_MAKERS[name]().eval(), images())
+
+
+@torch.no_grad()
+def detections(model):
+    return model(images())
+
+
+def targets(name):
+    """Two objects in the first image, none in the second."""
+    boxes = [torch.tensor([[10.0, 10.0, 50.0, 60.0], [70.0, 20.0, 130.0, 100.0]]), torch.zeros(0, 4)]
+    made = [{"boxes": b, "labels": torch.ones(len(b), dtype=torch.int64)} for b in boxes]
+    for target, image in zip(made, images(), strict=True):
+        if name == "Mask R-CNN":
+            target["masks"] = torch.ones(len(target["boxes"]), *image.shape[1:], dtype=torch.uint8)
+        if name == "Keypoint R-CNN":
+            target["keypoints"] = target["boxes"][:, None, :2].repeat(1, 17, 1).add(5.0)
+            target["keypoints"] = torch.cat([target["keypoints"], torch.ones(len(target["boxes"]), 17, 1)], -1)
+    return made
+
+
+def same(results, others):
+    """Bit for bit."""
+    return len(results) == len(others) and all(
+        one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+        for one, other in zip(results, others, strict=True)
+    )
