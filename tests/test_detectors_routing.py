@@ -61,7 +61,7 @@ def test_only_within_the_block_and_only_in_this_thread(calls):
         nms(boxes, scores, 0.5)
         assert calls == [100]
     nms(boxes, scores, 0.5)
-    with pytest.raises(ValueError, match="boxes must be finite, got .* in row 3"), routed():
+    with pytest.raises(ValueError, match=r"boxes must be finite, got .* in row 3"), routed():
         nms(boxes.index_fill(0, torch.tensor([3]), torch.nan), scores, 0.5)
     nms(boxes, scores, 0.5)
     assert len(calls) == 2
