@@ -48,11 +48,12 @@ format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed  ## Measure hnms, nms, soft_nms and tensors against copying and the peers that are installed.
+bench: $(VENV)/installed  ## Measure hnms, nms, soft_nms, tensors and detectors against copying and the peers that are installed.
 	$(BIN)/python -m benchmarks.hnms
 	$(BIN)/python -m benchmarks.nms
 	$(BIN)/python -m benchmarks.soft_nms
 	if $(BIN)/python -c "import torch" 2> /dev/null; then $(BIN)/python -m benchmarks.gpu; else echo "no torch: benchmarks.gpu left out"; fi
+	if $(BIN)/python -c "import torchvision" 2> /dev/null; then $(BIN)/python -m benchmarks.detectors --total; else echo "no torchvision: benchmarks.detectors left out"; fi
 
 stub: $(VENV)/installed  ## Take the stub of the core that the build made.
 	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi
