@@ -17,6 +17,7 @@
 #include "kept_pyramid.hpp"
 #include "label_ids.hpp"
 #include "large_array.hpp"
+#include "nms_labels.hpp"
 #include "nms_strips.hpp"
 #include "overlap_rule.hpp"
 #include "parallel.hpp"
@@ -140,10 +141,17 @@ inline constexpr size_t kBoxesPerStrip = size_t(1) << 16;
 template <bool first, class T, class Score>
 LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const OverlapRule<T>& rule,
                                size_t threads, Suppressors& suppressors) {
+  // A limit lets one thread stop early.
+  const bool to_the_end = options.max_output >= input.count;
+  const size_t parts = threads_for(input.count, kBoxesPerStrip, threads);
+  if (to_the_end && labels_serve(input, parts)) {
+    return nms_by_label(input, options.score_threshold, parts, [&](RankedBoxes<T>& of_label) {
+      keep_greedily<first>(of_label, rule, of_label.size(), suppressors);
+    });
+  }
   const LabelIds<T> ids(input.labels, input.count);
-  // A limit lets one thread stop early; boxes of odd sizes are rare.
-  if (options.max_output >= input.count && rule.threshold < T(1) && rule.all_are_safe()) {
-    const auto strips = Strips::dividing(input, ids, threads_for(input.count, kBoxesPerStrip, threads));
+  if (to_the_end && rule.threshold < T(1) && rule.all_are_safe()) {  // boxes of odd sizes are rare
+    const auto strips = Strips::dividing(input, ids, parts);
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {
         return nms_in_strips<Index>(input, ids, options.score_threshold, rule, strips, suppressors);

@@ -216,10 +216,10 @@ def test_one_stage_detections_are_those_of_the_core_by_hand(name, last):
         assert name != "RetinaNet" or "gaussian" not in last or (result["scores"].numpy() < scores[rows]).any()
 
 
-def test_a_top_alone_is_no_suppression():
+def test_nms_at_one_is_no_suppression():
     model = detector("RetinaNet")
     arguments = raw_arguments(model)
-    with accelerated(model, final=Suppression.parse("top:30")):
+    with accelerated(model, final=Suppression.parse("top:30+nms:1")):
         results = model.postprocess_detections(*arguments)
     for result, (_, scores, _) in zip(results, candidates_by_hand("RetinaNet", model, arguments, 30), strict=True):
         np.testing.assert_array_equal(result["scores"].numpy(), np.sort(scores)[::-1])
@@ -227,7 +227,7 @@ def test_a_top_alone_is_no_suppression():
 
 def test_a_top_in_the_roi_head_is_of_each_class():
     model = detector("Faster R-CNN")
-    with accelerated(model, final=Suppression.parse("top:4+limit:100")):
+    with accelerated(model, final=Suppression.parse("top:4+nms:1+limit:100")):
         for result in detections(model):
             assert result["labels"].bincount().tolist() == [0, 4, 4, 4]
 
@@ -397,14 +397,22 @@ def test_wrong_arguments_are_refused_and_change_nothing():
     own.rpn.__class__ = _OwnRpn
     patched = copy.deepcopy(model)
     patched.roi_heads.postprocess_detections = partial(RoIHeads.postprocess_detections, patched.roi_heads)
+    without_nms = Suppression.parse("top:9+limit:3")
     cases = [
         (TypeError, "model must be a torch.nn.Module, got str", ("model",), {}),
+        (TypeError, "model must be a torch.nn.Module, got the class Linear", (torch.nn.Linear,), {}),
+        (ValueError, "final must have a step hnms, .* got top:9\\+limit:3", (model,), {"final": without_nms}),
         (ValueError, "one of torchvision's Faster R-CNN, .* SSD, got Linear.*routed", (torch.nn.Linear(2, 2),), {}),
-        (TypeError, "proposals must be a Suppression or None, got 'hnms'", (model,), {"proposals": "hnms"}),
-        (TypeError, "final must be a Suppression or None, got 0.5", (model,), {"final": 0.5}),
-        (ValueError, "no RPN, got top:300.* for RetinaNet", (detector("RetinaNet"),), {"proposals": PAPER_RPN}),
-        (ValueError, "own RegionProposalNetwork.filter_proposals, got another in _OwnRpn.*routed", (own,), {}),
-        (ValueError, "own RoIHeads.postprocess_detections, got another in RoIHeads", (patched,), {}),
+        (TypeError, "proposals must be None or a Suppression, such as .*, got 'hnms'", (model,), {"proposals": "hnms"}),
+        (TypeError, "final must be None or a Suppression, such as .*, got 0.5", (model,), {"final": 0.5}),
+        (
+            ValueError,
+            "no RPN, got top:300.* for RetinaNet: use final",
+            (detector("RetinaNet"),),
+            {"proposals": PAPER_RPN},
+        ),
+        (ValueError, "own RegionProposalNetwork.filter_proposals, got another in this _OwnRpn.*routed", (own,), {}),
+        (ValueError, "own RoIHeads.postprocess_detections, got another in this RoIHeads", (patched,), {}),
     ]
     for kind, message, args, settings in cases:
         with pytest.raises(kind, match=message):

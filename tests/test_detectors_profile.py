@@ -33,6 +33,10 @@ def test_the_parts_are_those_of_the_model_and_add_up(name):
         assert part.torchvision.boxes_out == part.hashnms.boxes_out
         assert (part.torchvision.boxes_in is not None) == part.name.startswith("suppress")
     assert result.hashnms_seconds == pytest.approx(sum(part.hashnms.seconds for part in result.parts))
+    others = [part for part in result.parts if part.hashnms.boxes_in is None]
+    same_others = sum(part.torchvision.seconds for part in others)
+    suppressions = sum(part.hashnms.seconds for part in result.parts if part not in others)
+    assert result.suppression_speed_up == pytest.approx(result.torchvision_seconds / (same_others + suppressions))
     lines = str(result).splitlines()
     assert all(any(line.strip().startswith(part.name) for line in lines) for part in result.parts)
     assert max(map(len, lines)) < 80
@@ -40,7 +44,10 @@ def test_the_parts_are_those_of_the_model_and_add_up(name):
 
 def test_boxes_are_counted_where_they_go_in_and_come_out():
     model = detector("Faster R-CNN")
-    settings = {"proposals": Suppression.parse("top:100+hnms:0.7/1+limit:40"), "final": Suppression.parse("limit:7")}
+    settings = {
+        "proposals": Suppression.parse("top:100+hnms:0.7/1+limit:40"),
+        "final": Suppression.parse("nms:0.5+limit:7"),
+    }
     result = profile(model, images(), rounds=1, **settings)
     parts = {part.name: part for part in result.parts}
     proposals = parts["suppress proposals"]
@@ -84,10 +91,10 @@ def test_wrong_arguments_are_refused():
     model = detector("RetinaNet")
     cases = [
         (ValueError, "model must be in eval mode, got one in training", (copy.deepcopy(model).train(), images()), {}),
-        (TypeError, "images must be a list of one or more .* tensors, got Tensor", (model, images()[0]), {}),
-        (TypeError, "images must be a list of one or more .* tensors, got list", (model, []), {}),
+        (TypeError, "images must be a list of .* tensors, got Tensor", (model, images()[0]), {}),
+        (ValueError, "images must be one or more, got none", (model, []), {}),
         (ValueError, "rounds must be", (model, images()), {"rounds": 0}),
-        (TypeError, "final must be a Suppression", (model, images()), {"final": "nms"}),
+        (TypeError, "final must be None or a Suppression", (model, images()), {"final": "nms"}),
         (ValueError, "got Linear", (torch.nn.Linear(2, 2).eval(), images()), {}),
     ]
     for kind, message, args, settings in cases:
@@ -99,8 +106,8 @@ def test_the_demo_shows_exact_nms_and_hnms(monkeypatch):
     monkeypatch.setattr(crowded, "crowded_faster_rcnn", lambda seed: (detector("Faster R-CNN", seed), images()))
     result = CliRunner().invoke(app, ["demo", "--detector"])
     assert result.exit_code == 0
-    assert "exact NMS by hashnms" in result.output
-    assert ": HNMS by hashnms" in result.output
+    assert "exact NMS for proposals" in result.output
+    assert "hnms:0.7/1 for proposals" in result.output
     assert result.output.count("suppress proposals ") == 2
 
 

@@ -61,10 +61,21 @@ def test_only_within_the_block_and_only_in_this_thread(calls):
         nms(boxes, scores, 0.5)
         assert calls == [100]
     nms(boxes, scores, 0.5)
-    with pytest.raises(ValueError, match=r"boxes must be finite, got .* in row 3"), routed():
-        nms(boxes.index_fill(0, torch.tensor([3]), torch.nan), scores, 0.5)
-    nms(boxes, scores, 0.5)
-    assert len(calls) == 2
+    assert calls == [100]
+
+
+@pytest.mark.parametrize("iou_threshold", [-0.5, 0.5, 1.5, torch.tensor(0.5)])
+def test_what_hashnms_refuses_is_answered_by_torchvision(iou_threshold, calls):
+    boxes, scores, _ = scene(100)
+    masked = scores.masked_fill(scores < 0.3, -torch.inf)
+    nan_box = boxes.index_fill(0, torch.tensor([3]), torch.nan)
+    for some_boxes, some_scores in ((boxes, masked), (nan_box, scores), (boxes[:, [2, 3, 0, 1]], scores)):
+        expected = nms(some_boxes, some_scores, iou_threshold)
+        with routed():
+            assert torch.equal(nms(some_boxes, some_scores, iou_threshold), expected)
+    assert len(calls) == 3
+    with routed(), pytest.raises(RuntimeError, match="boxes should be a 2d tensor"):
+        nms(boxes[0], scores, 0.5)
 
 
 def test_other_functions_are_themselves(calls):

@@ -130,6 +130,15 @@ def test_other_formats_are_those_of_the_converted_corners(box_format, dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_batched_nms_takes_floats_as_labels(dtype):
+    """As torchvision's does: a column of a YOLO's output is of floats."""
+    scene = make_scene("shelf", 500)
+    labels = scene.labels / 4 * np.where(np.arange(500) % 2, -1, 1)  # 0.0 and -0.0 are one
+    expected = batched_nms(scene.boxes, scene.scores, np.unique(labels, return_inverse=True)[1], 0.5)
+    np.testing.assert_array_equal(batched_nms(scene.boxes, scene.scores, labels.astype(dtype), 0.5), expected)
+
+
 def test_batched_nms_is_nms_with_labels():
     scene = make_scene("aerial", 3000)
     assert np.array_equal(

@@ -59,6 +59,36 @@ def test_thread_counts_agree_with_labels(num_labels):
     assert_thread_counts_agree(boxes, scores, 0.6, labels=labels, score_threshold=0.1)
 
 
+def label_by_label(boxes, scores, iou_threshold, labels, score_threshold):
+    """Of each label what nms keeps of it alone, by score, and who removed whom."""
+    keep, suppressor = [], np.full(len(boxes), -1)
+    for label in np.unique(labels):
+        rows = np.flatnonzero((labels == label) & (scores.astype(np.float64) > score_threshold))
+        kept, removed_by = nms(boxes[rows], scores[rows], iou_threshold, return_suppressor=True)
+        keep.append(rows[kept])
+        suppressor[rows] = rows[removed_by]
+    keep = np.sort(np.concatenate(keep))
+    return keep[np.argsort(-scores[keep], kind="stable")], suppressor
+
+
+@pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("iou_threshold", [0.2, 0.5, 1.0])
+@pytest.mark.parametrize(("count", "num_labels"), [(9_000, 3), (9_000, 12), (20_000, 1203), (300_000, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_boxes_with_labels_are_those_of_each_label(dtype, count, num_labels, iou_threshold):
+    """Labels of about the same size, and one that has most boxes."""
+    rng = np.random.default_rng(31)
+    scene = make_scene("aerial", count)
+    boxes, scores = scene.boxes.astype(dtype), (scene.scores * 500).round().astype(dtype) / 500
+    names = rng.choice(np.array([-(2**63), -1, 0, 2**63 - 1, *range(5, 5 + num_labels)]), num_labels, replace=False)
+    even, uneven = rng.integers(num_labels, size=count), (num_labels * rng.random(count) ** 9).astype(np.int64)
+    for labels in (names[even], names[uneven]):
+        expected = label_by_label(boxes, scores, iou_threshold, labels, 0.05)
+        for keep, suppressor in on_each_thread_count(boxes, scores, iou_threshold, labels=labels, score_threshold=0.05):
+            assert np.array_equal(keep, expected[0])
+            assert np.array_equal(suppressor, expected[1])
+
+
 @pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("axis", [0, 1])
 def test_boxes_on_the_borders_between_threads_equal_the_reference(axis):

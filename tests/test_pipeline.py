@@ -251,7 +251,11 @@ class Unlisted(Nms):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Suppression([]), ValueError, "steps must be one or more of TopK, Hnms, Nms, SoftNms, Limit, "),
+        (
+            lambda: Suppression([]),
+            ValueError,
+            "steps must be a list of one or more of TopK, Hnms, Nms, SoftNms, Limit, ",
+        ),
         (lambda: Suppression(5), TypeError, "ScoreThreshold, got 5"),
         (lambda: Suppression("nms:0.5"), TypeError, "got 'nms:0.5' (Suppression.parse reads strings)"),
         (lambda: Suppression([Nms(0.5), 0.7]), TypeError, "ScoreThreshold, got 0.7"),

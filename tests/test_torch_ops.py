@@ -69,6 +69,14 @@ def assert_same(results, expected):
         assert np.array_equal(result.numpy(), wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_batched_nms_takes_floats_as_labels(dtype):
+    scene = make_scene("shelf", 500)
+    boxes, scores, labels = map(torch.from_numpy, (scene.boxes, scene.scores, scene.labels))
+    expected = hashnms.batched_nms(boxes, scores, labels, 0.5)
+    assert torch.equal(hashnms.batched_nms(boxes, scores, (labels - 3).to(dtype) * -1, 0.5), expected)
+
+
 @pytest.mark.parametrize("labelled", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", BOX_KINDS)

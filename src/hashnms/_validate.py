@@ -172,7 +172,7 @@ def num_hashes_value(num_hashes: Any) -> int:
 
 def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
     """The steps of a chain, one or more."""
-    need = f"steps must be one or more of {', '.join(kind.__name__ for kind in kinds)}"
+    need = f"steps must be a list of one or more of {', '.join(kind.__name__ for kind in kinds)}"
     if isinstance(steps, str) or not isinstance(steps, Iterable):
         hint = " (Suppression.parse reads strings)" if isinstance(steps, str) else ""
         raise TypeError(f"{need}, got {steps!r}{hint}")

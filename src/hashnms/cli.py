@@ -53,7 +53,9 @@ def demo(
     detector: Annotated[
         bool,
         typer.Option(
-            "--detector", help="Show instead where the time of a detector goes, with torchvision and hashnms."
+            "--detector",
+            help="Show instead where the time of a detector goes, with torchvision's NMS and with hashnms. Needs "
+            "torchvision, takes about a minute, and of the other options only --seed.",
         ),
     ] = False,
 ) -> None:
@@ -124,14 +126,15 @@ def _demo_detector(seed: int) -> None:
         raise typer.BadParameter(str(error), param_hint="--detector") from None
     with console.status("making a detector …"):
         model, images = crowded_faster_rcnn(seed=seed)
-    for name, proposals in (("exact NMS", None), ("HNMS", Suppression.parse("hnms:0.7/1"))):
+    for name, proposals in (("exact NMS", None), ("hnms:0.7/1", Suppression.parse("hnms:0.7/1"))):
         with console.status(f"forward passes with torchvision's NMS and with {name} …"):
             result = profile(model, images, proposals=proposals, rounds=2)
-        console.print(result.table(f"Faster R-CNN, 800 px, 9,000 boxes a level: {name} by hashnms"))
+        console.print(result.table(f"Faster R-CNN, 800 px, 9,000 boxes a level: {name} for proposals"))
     console.print(
         "A ResNet-50 FPN with random weights, scaled so that its scores are those of a\n"
         "crowd, on one image. suppress proposals: the RPN's NMS; proposals, head: the\n"
-        "rest of the RPN and of the RoI head. Shortest of two passes each, in turns.\n"
+        "rest of the RPN and of the RoI head. Shortest of two passes each, in turns;\n"
+        "by suppression: the total if nothing else differed.\n"
         "In your code: hashnms.detectors.accelerate(model), and profile(model, images).",
         style="dim",
         highlight=False,

@@ -142,11 +142,16 @@ def nms(
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
     """`nms` within each group, with the signature of `torchvision.ops.batched_nms`: `idxs` are the labels.
 
-    No coordinate is moved to keep the groups apart, so results do not depend on how large the coordinates are.
+    They may be floats, as there: equal ones are one group. No coordinate is moved to keep the groups apart, so results
+    do not depend on how large the coordinates are.
 
     >>> batched_nms([[0, 0, 10, 10], [1, 0, 11, 10]], [0.8, 0.9], [0, 1], 0.5)
     array([1, 0])
     """
+    if is_tensor(idxs):
+        idxs = tensor_ops().integer_labels(idxs)
+    elif isinstance(idxs, np.ndarray) and idxs.dtype.kind == "f":
+        idxs = (idxs + 0).view(f"i{idxs.itemsize}")  # equal where these are: -0.0 is 0.0
     return nms(boxes, scores, iou_threshold, labels=idxs)
 
 

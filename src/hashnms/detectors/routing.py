@@ -18,8 +18,9 @@ class routed(TorchFunctionMode):
     elsewhere; so `batched_nms` still treats labels as torchvision does. Nothing of torch or torchvision is changed:
     other threads, and this one after the block, call torchvision's own.
 
-    The result is what torchvision's op on the CPU returns, index by index, ties included, for all legal boxes. NaN,
-    infinite or reversed boxes and NaN scores, which torchvision takes in silence, are a ValueError.
+    The result is what torchvision's op on the CPU returns, index by index, ties included. Calls that `hashnms.nms`
+    refuses, with infinite scores for one, are torchvision's to answer. Code that is compiled to TorchScript calls the
+    op without Python and is not routed.
 
     >>> import torch, torchvision
     >>> boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0], [1.0, 0.0, 11.0, 10.0], [20.0, 0.0, 30.0, 10.0]])
@@ -31,10 +32,13 @@ class routed(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Every call of torch in the block comes through here."""
         if func is torch.ops.torchvision.nms or func is torch.ops.torchvision.nms.default:
-            return _nms(*args, **(kwargs or {}))
+            try:
+                return _nms(*args, **(kwargs or {}))
+            except (TypeError, ValueError):
+                pass
         return func(*args, **(kwargs or {}))
 
 
 def _nms(dets: Any, scores: Any, iou_threshold: float) -> Any:
     """With the names of the op's own arguments."""
-    return nms(dets, scores, iou_threshold)
+    return nms(dets, scores, float(iou_threshold))

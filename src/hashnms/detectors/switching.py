@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+import torch
 from torch import nn
 
-from hashnms import Suppression
+from hashnms import Hnms, Nms, SoftNms, Suppression
 from hashnms.detectors.torchvision import PLACES, SUPPORTED, Place, Replacement
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -22,6 +23,8 @@ def accelerate(model: Model, *, proposals: Suppression | None = None, final: Sup
     the same detections, sooner. A suppression takes the place of NMS. What it does not say stays as the model has it:
     a `TopK` at its front is the number of candidates that go in, a `Limit` at its end the number of boxes that come
     out; where it has none, the model's own numbers hold. Score thresholds and smallest sizes are always the model's.
+
+    `final` has no part in training, where torchvision's models return losses.
 
     Args:
         model: one of torchvision's Faster, Mask and Keypoint R-CNN, RetinaNet, FCOS and SSD, or a module with such a
@@ -90,30 +93,36 @@ def is_accelerated(module: nn.Module, place: Place) -> bool:
 
 def _found(model: nn.Module) -> list[tuple[nn.Module, Place]]:
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+        got = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"model must be a torch.nn.Module, got {got}")
     return [(module, place) for module in model.modules() for place in PLACES if isinstance(module, place.kind)]
 
 
 def checked_places(model: nn.Module, proposals: Any, final: Any) -> list[tuple[nn.Module, Place]]:
     """The modules in which boxes are suppressed, with the place, if the model and these settings go together."""
-    for name, value in (("proposals", proposals), ("final", final)):
-        if not isinstance(value, Suppression | None):
-            raise TypeError(f"{name} must be a Suppression or None, got {value!r}")
+    _check_suppression("proposals", proposals)
+    _check_suppression("final", final)
     found = _found(model)
+    name = type(model).__name__
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError(f"model must be Python code, got a scripted {name}: its NMS is compiled into it")
     if not found:
-        raise ValueError(
-            f"model must be or hold one of torchvision's {SUPPORTED}, got {type(model).__name__}. "
-            "For other code that calls torchvision's NMS there is hashnms.detectors.routed()"
-        )
+        raise ValueError(f"model must be or hold one of torchvision's {SUPPORTED}, got {name}. {_FOR_OTHERS}")
     if proposals is not None and not any(place.of_proposals for _, place in found):
-        raise ValueError(
-            f"proposals must be None where the model has no RPN, got {proposals} for {type(model).__name__}"
-        )
+        raise ValueError(f"proposals must be None where the model has no RPN, got {proposals} for {name}: use final")
     for module, place in found:
-        own = vars(module).get(place.method) if not is_accelerated(module, place) else None
-        if own is not None or getattr(type(module), place.method) is not getattr(place.kind, place.method):
-            raise ValueError(
-                f"model must have torchvision's own {place.kind.__name__}.{place.method}, "
-                f"got another in {type(module).__name__}. For its calls of NMS there is hashnms.detectors.routed()"
-            )
+        is_replaced = place.method in vars(module) and not is_accelerated(module, place)
+        if is_replaced or getattr(type(module), place.method) is not getattr(place.kind, place.method):
+            need = f"model must have torchvision's own {place.kind.__name__}.{place.method}"
+            raise ValueError(f"{need}, got another in this {type(module).__name__}. {_FOR_OTHERS}")
     return found
+
+
+_FOR_OTHERS = "For other code that calls torchvision's NMS there is hashnms.detectors.routed()"
+
+
+def _check_suppression(name: str, value: Any) -> None:
+    if not isinstance(value, Suppression | None):
+        raise TypeError(f"{name} must be None or a Suppression, such as Suppression.parse('nms:0.5'), got {value!r}")
+    if value is not None and not any(isinstance(step, Hnms | Nms | SoftNms) for step in value.steps):
+        raise ValueError(f"{name} must have a step hnms, nms or softnms (nms:1 keeps all boxes), got {value}")

@@ -39,8 +39,7 @@ class Replacement:
         """In a method that `chooses` candidates a `TopK` in front says how many."""
         if suppression is None or not chooses or not isinstance(suppression.steps[0], TopK):
             return cls(suppression)
-        rest = suppression.steps[1:] or [TopK(2**63 - 1)]
-        return cls(Suppression(rest), suppression.steps[0].k)
+        return cls(Suppression(suppression.steps[1:]), suppression.steps[0].k)
 
     def candidates(self, usual: int) -> int:
         """How many boxes go in, where the detector's own number is `usual`."""

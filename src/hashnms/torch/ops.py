@@ -110,6 +110,15 @@ def _chain(suppression: Suppression | str) -> Suppression:
 
 _parsed = lru_cache(maxsize=64)(Suppression.parse)
 
+
+def integer_labels(labels: Tensor) -> Tensor:
+    """Integers that are equal where the labels, which may be floats, are."""
+    if not labels.is_floating_point():
+        return labels
+    return (labels + 0).view(_INTEGERS[labels.element_size()])  # -0.0 is 0.0
+
+
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _BOXES = "Tensor boxes, Tensor scores, Tensor? labels, "
 _HNMS = f"({_BOXES}float alpha, int num_hashes, str box_format) -> Tensor"
 _NMS = f"({_BOXES}float iou_threshold, float? score_threshold, int? max_output, str box_format) -> "
