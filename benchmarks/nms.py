@@ -150,6 +150,50 @@ def worst_cases(largest: int, iou_thresholds: list[float], peers: list[str]) -> 
     return table
 
 
+def labels(preset: str, largest: int, iou_thresholds: list[float]) -> Table:
+    """Ns per box with so many labels, scattered, on one thread and on two; torchvision's batched_nms where it is."""
+    table = Table(title=f"nms with labels, {preset}, float32")
+    columns = ("boxes", "labels", "IoU", "ns per box", "torchvision / nms", "one / two threads")
+    for column in columns:
+        table.add_column(column, justify="right")
+    sizes = [size for size in SIZES if 1000 <= size <= largest]
+    cases = [(size, count, iou) for size in sizes for count in (1, 2, 10, 80, 1203) for iou in iou_thresholds]
+    for size, num_labels, iou_threshold in track(cases, description="labels", transient=True):
+        scene = make_scene(preset, size)
+        of_boxes = np.random.default_rng(0).integers(num_labels, size=size)
+        calls = {f"{n} threads": labelled_call(n, scene, of_boxes, iou_threshold) for n in (1, 2)}
+        if find_spec("torchvision") and size <= PEERS["torchvision"][1]:
+            calls["torchvision"] = torchvision_labelled_call(scene, of_boxes, iou_threshold)
+            assert np.array_equal(np.sort(calls["torchvision"]()), np.sort(calls["1 threads"]()))
+        best = shortest(calls, rounds=max(3, min(50, 20_000 // size)))
+        table.add_row(
+            f"{size:,}",
+            f"{num_labels:,}",
+            f"{iou_threshold:g}",
+            f"{best['1 threads'] / size * 1e9:.1f}",
+            ratio(best, "torchvision", "1 threads"),
+            ratio(best, "1 threads", "2 threads"),
+        )
+    return table
+
+
+def labelled_call(num_threads: int, scene: Any, of_boxes: Any, iou_threshold: float) -> Callable[[], Any]:
+    def call() -> Any:
+        hashnms.set_num_threads(num_threads)
+        return hashnms.nms(scene.boxes, scene.scores, iou_threshold, labels=of_boxes)
+
+    return call
+
+
+def torchvision_labelled_call(scene: Any, of_boxes: Any, iou_threshold: float) -> Callable[[], Any]:
+    import torch
+    import torchvision
+
+    torch.set_num_threads(1)
+    tensors = [torch.from_numpy(array) for array in (scene.boxes, scene.scores, of_boxes)]
+    return lambda: torchvision.ops.batched_nms(*tensors, iou_threshold).numpy()
+
+
 def real_images(folder: Path, iou_thresholds: list[float], peers: list[str]) -> Table:
     """Sums over the images of each set."""
     table = Table(title="nms, real detections, float32, one thread")
@@ -179,12 +223,15 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=100_000, help="leave out sizes above this (default: 100000)")
     parser.add_argument("--iou", type=float, nargs="+", help="the IoU thresholds (default: 0.5 and 0.7; --worst: 7)")
     parser.add_argument("--worst", action="store_true", help="the worst cases instead")
+    parser.add_argument("--labels", action="store_true", help="with 1 to 1,203 labels instead")
     parser.add_argument("--real", type=Path, metavar="DIR", help="the images in DIR/*/*.npz instead")
     arguments = parser.parse_args()
 
     peers = [name for name in PEERS if find_spec(name)]
     if arguments.worst:
         table = worst_cases(arguments.largest, arguments.iou or [0, 0.01, 0.05, 0.5, 0.95, 0.999, 1], peers)
+    elif arguments.labels:
+        table = labels(arguments.preset, arguments.largest, arguments.iou or [0.5, 0.7])
     elif arguments.real:
         table = real_images(arguments.real, arguments.iou or [0.5, 0.7], peers)
     else:

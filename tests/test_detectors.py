@@ -375,7 +375,7 @@ def test_models_on_another_device_stay_there():
     model = detector("Faster R-CNN")
     boxes, objectness, shapes, counts = raw_arguments(model, "filter_proposals")
     for suppression in (None, PAPER_RPN):
-        replacement = Replacement.of(suppression, chooses=True)
+        replacement = Replacement.of(suppression, chooses_candidates=True)
         expected = rpn_proposals(model.rpn, replacement, boxes, objectness, shapes, counts)
         with Elsewhere():
             there = (ElsewhereTensor(boxes), ElsewhereTensor(objectness))
@@ -390,11 +390,25 @@ class _OwnRpn(RegionProposalNetwork):
         return super().filter_proposals(*args)
 
 
+class _OwnTopN(RegionProposalNetwork):
+    def _get_top_n_idx(self, *args):
+        return super()._get_top_n_idx(*args)
+
+
+def test_methods_that_were_patched_into_torchvision_are_refused(monkeypatch):
+    model = detector("RetinaNet")
+    monkeypatch.setattr(type(model), "postprocess_detections", lambda *_: [])
+    with pytest.raises(ValueError, match=r"own RetinaNet.postprocess_detections, got another in this RetinaNet"):
+        accelerate(model)
+
+
 def test_wrong_arguments_are_refused_and_change_nothing():
     model = detector("Faster R-CNN")
     before = dict(vars(model.rpn))
     own = copy.deepcopy(model)
     own.rpn.__class__ = _OwnRpn
+    own_helper = copy.deepcopy(model)
+    own_helper.rpn.__class__ = _OwnTopN
     patched = copy.deepcopy(model)
     patched.roi_heads.postprocess_detections = partial(RoIHeads.postprocess_detections, patched.roi_heads)
     without_nms = Suppression.parse("top:9+limit:3")
@@ -412,6 +426,7 @@ def test_wrong_arguments_are_refused_and_change_nothing():
             {"proposals": PAPER_RPN},
         ),
         (ValueError, "own RegionProposalNetwork.filter_proposals, got another in this _OwnRpn.*routed", (own,), {}),
+        (ValueError, "own RegionProposalNetwork._get_top_n_idx, got another in this _OwnTopN", (own_helper,), {}),
         (ValueError, "own RoIHeads.postprocess_detections, got another in this RoIHeads", (patched,), {}),
     ]
     for kind, message, args, settings in cases:

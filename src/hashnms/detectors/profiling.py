@@ -68,12 +68,12 @@ class Profile:
 
     @property
     def torchvision_seconds(self) -> float:
-        """The whole forward pass as torchvision has it."""
+        """The whole forward pass as torchvision has it: the sum of the parts."""
         return sum(part.torchvision.seconds for part in self.parts)
 
     @property
     def hashnms_seconds(self) -> float:
-        """The whole forward pass with hashnms."""
+        """The whole forward pass with hashnms: the sum of the parts."""
         return sum(part.hashnms.seconds for part in self.parts)
 
     @property
@@ -144,12 +144,18 @@ def profile(
     places = checked_places(model, proposals, final)
     if any(module.training for module, _ in places):
         raise ValueError("model must be in eval mode, got one in training: call model.eval() first")
-    if not isinstance(images, list | tuple) or not all(isinstance(image, Tensor) for image in images):
+    if not isinstance(images, list | tuple):
         raise TypeError(f"images must be a list of (C, H, W) tensors, got {type(images).__name__}")
+    for image in images:
+        if not isinstance(image, Tensor):
+            raise TypeError(f"images must be a list of (C, H, W) tensors, got {type(image).__name__} in it")
     if not images:
         raise ValueError("images must be one or more, got none")
     rounds = _validate.count_value("rounds", rounds)
-    settings = {place: Replacement.of(proposals if place.of_proposals else final, place.chooses) for _, place in places}
+    settings = {
+        place: Replacement.of(proposals if place.of_proposals else final, place.chooses_candidates)
+        for _, place in places
+    }
     best: list[dict[str, Cost]] = [{}, {}]
     for round_number in range(rounds + 1):
         for costs, ours in zip(best, (False, True), strict=True):

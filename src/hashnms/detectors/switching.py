@@ -50,7 +50,7 @@ def accelerate(model: Model, *, proposals: Suppression | None = None, final: Sup
     >>> _ = restore(model)
     """
     for module, place in checked_places(model, proposals, final):
-        replacement = Replacement.of(proposals if place.of_proposals else final, place.chooses)
+        replacement = Replacement.of(proposals if place.of_proposals else final, place.chooses_candidates)
         setattr(module, place.method, partial(place.function, module, replacement))
     return model
 
@@ -111,11 +111,18 @@ def checked_places(model: nn.Module, proposals: Any, final: Any) -> list[tuple[n
     if proposals is not None and not any(place.of_proposals for _, place in found):
         raise ValueError(f"proposals must be None where the model has no RPN, got {proposals} for {name}: use final")
     for module, place in found:
-        is_replaced = place.method in vars(module) and not is_accelerated(module, place)
-        if is_replaced or getattr(type(module), place.method) is not getattr(place.kind, place.method):
-            need = f"model must have torchvision's own {place.kind.__name__}.{place.method}"
-            raise ValueError(f"{need}, got another in this {type(module).__name__}. {_FOR_OTHERS}")
+        for method in filter(None, (place.method, place.helper)):
+            is_replaced = method in vars(module) and not is_accelerated(module, place)
+            if is_replaced or not _is_of(place.kind, getattr(type(module), method)):
+                need = f"model must have torchvision's own {place.kind.__name__}.{method}"
+                raise ValueError(f"{need}, got another in this {type(module).__name__}. {_FOR_OTHERS}")
     return found
+
+
+def _is_of(kind: type, method: Any) -> bool:
+    """Whether it is the method that was written into this class, not one that was put there or in a subclass."""
+    own = (kind.__module__, f"{kind.__qualname__}.{getattr(method, '__name__', '')}")
+    return (getattr(method, "__module__", None), getattr(method, "__qualname__", None)) == own
 
 
 _FOR_OTHERS = "For other code that calls torchvision's NMS there is hashnms.detectors.routed()"

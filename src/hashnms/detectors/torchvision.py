@@ -20,7 +20,8 @@ from torchvision.ops import clip_boxes_to_image, remove_small_boxes
 
 from hashnms import Limit, SoftNms, Suppression, TopK, nms
 
-#: From so many boxes on torchvision sorts what it keeps of all labels in an order that is not stable.
+#: Up to so many boxes torchvision sorts those of all labels at once, in a stable way; of more, on the CPU, it takes
+#: label by label and sorts what it keeps in a way that is not.
 _STABLE_BOXES = 1000
 
 
@@ -35,9 +36,9 @@ class Replacement:
     most_candidates: int | None = None
 
     @classmethod
-    def of(cls, suppression: Suppression | None, chooses: bool) -> Replacement:
-        """In a method that `chooses` candidates a `TopK` in front says how many."""
-        if suppression is None or not chooses or not isinstance(suppression.steps[0], TopK):
+    def of(cls, suppression: Suppression | None, chooses_candidates: bool) -> Replacement:
+        """In a method that `chooses_candidates` a `TopK` in front says how many."""
+        if suppression is None or not chooses_candidates or not isinstance(suppression.steps[0], TopK):
             return cls(suppression)
         return cls(Suppression(suppression.steps[1:]), suppression.steps[0].k)
 
@@ -59,14 +60,17 @@ class Replacement:
         return keep, decayed.to(scores.dtype) if soft else scores[keep]
 
 
-def _torchvision_keep(boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, most: int) -> Tensor:
-    """The first of what `torchvision.ops.batched_nms` keeps, also where scores tie."""
-    keep: Any = nms(boxes, scores, iou_threshold, labels=labels, max_output=most + 1)
+def _torchvision_keep(boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, most: int | None) -> Tensor:
+    """The first of what `torchvision.ops.batched_nms` keeps, also where scores tie; None and -1 as in a slice."""
+    iou_threshold = min(float(iou_threshold), 1.0)  # beyond 1 is how some switch NMS off
+    enough = most + 1 if most is not None and most >= 0 else None
+    keep: Any = nms(boxes, scores, iou_threshold, labels=labels, max_output=enough)
     kept_scores = scores[keep]
     if len(boxes) <= _STABLE_BOXES or not (kept_scores[1:] == kept_scores[:-1]).any():
         return keep[:most]
-    everything: Any = nms(boxes, scores, iou_threshold, labels=labels)
-    keep = everything.sort().values
+    if enough is not None:
+        keep = nms(boxes, scores, iou_threshold, labels=labels)
+    keep = keep.sort().values
     return keep[scores[keep].sort(descending=True).indices[:most]]
 
 
@@ -236,13 +240,14 @@ class Place(NamedTuple):
     method: str
     function: Callable[..., Any]
     of_proposals: bool = False
-    chooses: bool = True  # the candidates that go in
+    chooses_candidates: bool = True
+    helper: str | None = None  # a method that this one calls and the function does not
 
 
 #: Every method of torchvision's detectors that suppresses boxes.
 PLACES = [
-    Place(RegionProposalNetwork, "filter_proposals", rpn_proposals, of_proposals=True),
-    Place(RoIHeads, "postprocess_detections", roi_detections, chooses=False),
+    Place(RegionProposalNetwork, "filter_proposals", rpn_proposals, of_proposals=True, helper="_get_top_n_idx"),
+    Place(RoIHeads, "postprocess_detections", roi_detections, chooses_candidates=False),
     Place(RetinaNet, "postprocess_detections", retinanet_detections),
     Place(FCOS, "postprocess_detections", fcos_detections),
     Place(SSD, "postprocess_detections", ssd_detections),
