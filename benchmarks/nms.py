@@ -9,9 +9,9 @@ reference on a part. In the worst cases a peer may give another answer (lsnms do
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 import hashnms
+from benchmarks.peers import NMS, Workload
 from benchmarks.timing import shortest
 from hashnms.synthetic import PRESETS, WORST_CASES, make_scene
 
@@ -28,36 +29,9 @@ SIZES = [10, 100, 1000, 9000, 45_000, 100_000, 1_000_000]
 WORST_SIZES = [10_000, 100_000, 1_000_000]
 
 
-def torchvision_call(boxes: Any, scores: Any, iou_threshold: float) -> Callable[[], Any]:
-    import torch
-    import torchvision
-
-    torch.set_num_threads(1)
-    tensors = torch.from_numpy(boxes), torch.from_numpy(scores)
-    return lambda: torchvision.ops.nms(*tensors, iou_threshold).numpy()
-
-
-def lsnms_call(boxes: Any, scores: Any, iou_threshold: float) -> Callable[[], Any]:
-    import lsnms
-
-    arrays = boxes.astype(np.float64), scores.astype(np.float64)
-    return lambda: lsnms.nms(*arrays, iou_threshold)
-
-
-def powerboxes_call(boxes: Any, scores: Any, iou_threshold: float) -> Callable[[], Any]:
-    import powerboxes
-
-    function = powerboxes.nms if len(boxes) <= 1000 else powerboxes.rtree_nms  # the faster of the two
-    arrays = boxes.astype(np.float64), scores.astype(np.float64)
-    return lambda: function(*arrays, iou_threshold, -1.0)
-
-
-#: Peer -> the call it makes, and the most boxes it does within a minute.
-PEERS = {
-    "torchvision": (torchvision_call, 100_000),
-    "lsnms": (lsnms_call, 1_000_000),
-    "powerboxes": (powerboxes_call, 1_000_000),
-}
+#: Peer -> the most boxes it does within a minute.
+LARGEST = {"torchvision": 100_000, "lsnms": 1_000_000, "powerboxes nms": 1000, "powerboxes rtree_nms": 1_000_000}
+PEERS = {peer.name: peer for peer in NMS if peer.name in LARGEST}
 
 
 def on_threads(num_threads: int, data: tuple[Any, Any, float]) -> Callable[[], Any]:
@@ -71,7 +45,8 @@ def on_threads(num_threads: int, data: tuple[Any, Any, float]) -> Callable[[], A
 def measure(data: tuple[Any, Any, float], peers: list[str], two_threads: bool = False) -> dict[str, float]:
     """Seconds that each takes, once the answer has been found right."""
     boxes = data[0]
-    calls = {name: PEERS[name][0](*data) for name in peers if len(boxes) <= PEERS[name][1]}
+    work = Workload("", *data[:2], None, data[2])
+    calls = {name: PEERS[name].call(work) for name in peers if len(boxes) <= LARGEST[name]}
     check(data, calls)
     ours = {"nms": on_threads(1, data)}
     if two_threads:
@@ -84,7 +59,7 @@ def check(data: tuple[Any, Any, float], calls: dict[str, Callable[[], Any]]) -> 
     few = slice(None) if "torchvision" in calls else slice(0, 1000)
     keep = hashnms.nms(boxes[few], scores[few], iou_threshold)
     expected = (
-        calls["torchvision"]()
+        np.asarray(calls["torchvision"]())
         if "torchvision" in calls
         else hashnms.reference.nms(boxes[few], scores[few], iou_threshold)[0]
     )
@@ -162,8 +137,9 @@ def labels(preset: str, largest: int, iou_thresholds: list[float]) -> Table:
         scene = make_scene(preset, size)
         of_boxes = np.random.default_rng(0).integers(num_labels, size=size)
         calls = {f"{n} threads": labelled_call(n, scene, of_boxes, iou_threshold) for n in (1, 2)}
-        if find_spec("torchvision") and size <= PEERS["torchvision"][1]:
-            calls["torchvision"] = torchvision_labelled_call(scene, of_boxes, iou_threshold)
+        if PEERS["torchvision"].installed() and size <= LARGEST["torchvision"]:
+            work = Workload("", scene.boxes, scene.scores, of_boxes, iou_threshold)
+            calls["torchvision"] = PEERS["torchvision"].call(work)
             assert np.array_equal(np.sort(calls["torchvision"]()), np.sort(calls["1 threads"]()))
         best = shortest(calls, rounds=max(3, min(50, 20_000 // size)))
         table.add_row(
@@ -183,15 +159,6 @@ def labelled_call(num_threads: int, scene: Any, of_boxes: Any, iou_threshold: fl
         return hashnms.nms(scene.boxes, scene.scores, iou_threshold, labels=of_boxes)
 
     return call
-
-
-def torchvision_labelled_call(scene: Any, of_boxes: Any, iou_threshold: float) -> Callable[[], Any]:
-    import torch
-    import torchvision
-
-    torch.set_num_threads(1)
-    tensors = [torch.from_numpy(array) for array in (scene.boxes, scene.scores, of_boxes)]
-    return lambda: torchvision.ops.batched_nms(*tensors, iou_threshold).numpy()
 
 
 def real_images(folder: Path, iou_thresholds: list[float], peers: list[str]) -> Table:
@@ -227,7 +194,8 @@ def main() -> None:
     parser.add_argument("--real", type=Path, metavar="DIR", help="the images in DIR/*/*.npz instead")
     arguments = parser.parse_args()
 
-    peers = [name for name in PEERS if find_spec(name)]
+    os.environ["OMP_NUM_THREADS"] = "1"
+    peers = [name for name, peer in PEERS.items() if peer.installed()]
     if arguments.worst:
         table = worst_cases(arguments.largest, arguments.iou or [0, 0.01, 0.05, 0.5, 0.95, 0.999, 1], peers)
     elif arguments.labels:

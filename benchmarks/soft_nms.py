@@ -1,7 +1,7 @@
 """How fast is soft_nms? `make bench`, or `python -m benchmarks.soft_nms --help`.
 
 Gaussian Soft-NMS (sigma 0.5, min_score 0.001) on one thread, and how many times as long others take: the plain O(N**2)
-loop compiled (plain_soft_nms.cpp, with the C++ compiler of the machine), whose answer ours must equal in every bit, and
+loop compiled (plain_loops.cpp, with the C++ compiler of the machine), whose answer ours must equal in every bit, and
 OpenCV and ensemble-boxes where they are installed, which select as many boxes. Then how the time grows, and what HNMS
 in front of it gains, beside what the appendix of the paper reports.
 """
@@ -9,15 +9,8 @@ in front of it gains, beside what the appendix of the paper reports.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import os
 import platform
-import subprocess
-from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,76 +19,32 @@ from rich.progress import track
 from rich.table import Table
 
 import hashnms
+from benchmarks.peers import MIN_SCORE, SIGMA, SOFT_NMS, Call, Peer, Workload
+from benchmarks.plain import plain_soft_nms
 from benchmarks.timing import shortest
 from hashnms import Hnms, SoftNms, Suppression, soft_nms
 from hashnms.synthetic import PRESETS, Scene, make_scene
 
 SIZES = [100, 1000, 9000, 45_000, 100_000]
-SIGMA, MIN_SCORE, FEW = 0.5, 1e-3, 1000
+FEW = 1000
 #: What the paper's appendix reports for HNMS, alpha 0.73, before Soft-NMS: by K, on CARPK, SKU-110K and CrowdHuman.
 PAPER = {1: (4.00, 3.40, 2.52), 2: (5.62, 5.43, 3.85), 3: (7.41, 6.77, 4.77), 4: (8.57, 7.94, 5.53)}
 
-Call = Callable[[], Any]
-#: Boxes, scores and how many to select at most -> a call.
-Peer = Callable[[Any, Any, int], Call]
+
+def plain(boxes: Any, scores: Any, most: int) -> Call:
+    return plain_soft_nms(Workload("", boxes, scores), SIGMA, MIN_SCORE, most, with_scores=True)
 
 
-def compiled_plain_loop(folder: Path) -> Peer:
-    """With the flags of the package itself, so that it rounds as ours does."""
-    library = folder / "plain_soft_nms.so"
-    compiler = os.environ.get("CXX", "c++")
-    flags = ["-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
-    source = Path(__file__).with_name("plain_soft_nms.cpp")
-    subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
-    function = ctypes.CDLL(str(library)).plain_soft_nms
-    function.restype = ctypes.c_size_t
-
-    def peer(boxes: Any, scores: Any, most: int) -> Call:
-        rows, decayed = np.empty(len(boxes), np.int64), np.empty(len(boxes), np.float32)
-
-        def call() -> Any:
-            arrays = boxes.ctypes, scores.ctypes, ctypes.c_size_t(len(boxes))
-            limits = ctypes.c_double(SIGMA), ctypes.c_float(MIN_SCORE), ctypes.c_size_t(most)
-            count = function(arrays[0], arrays[1], arrays[2], *limits, rows.ctypes, decayed.ctypes)
-            return rows[:count], decayed[:count]
-
-        return call
-
-    return peer
+#: The most boxes that a peer does within a minute.
+LARGEST = {"OpenCV": 45_000, "ensemble-boxes": 9000}
 
 
-def opencv(boxes: Any, scores: Any, most: int) -> Call:
-    import cv2
-
-    x1, y1, x2, y2 = boxes.T
-    xywh = np.rint(np.stack([x1, y1, x2 - x1, y2 - y1], axis=1)).astype(int).tolist()  # it takes no others
-    listed = scores.tolist()
-    method = cv2.dnn.SOFT_NMSMETHOD_SOFTNMS_GAUSSIAN
-    return lambda: cv2.dnn.softNMSBoxes(xywh, listed, MIN_SCORE, 0.3, top_k=most, sigma=SIGMA, method=method)[1]
-
-
-def ensemble_boxes(boxes: Any, scores: Any, most: int) -> Call:
-    from ensemble_boxes import soft_nms as their_soft_nms
-
-    del most  # it knows no limit
-    shares = (boxes / boxes.max()).astype(np.float64)
-    labels = np.zeros(len(boxes))
-    return lambda: their_soft_nms([shares], [scores.astype(np.float64)], [labels], sigma=SIGMA, thresh=MIN_SCORE)[1]
-
-
-#: Peer -> the module it needs, its call, and the most boxes it does within a minute.
-PEERS: dict[str, tuple[str, Peer, int]] = {
-    "OpenCV": ("cv2", opencv, 45_000),
-    "ensemble-boxes": ("ensemble_boxes", ensemble_boxes, 9000),
-}
-
-
-def check(scene: Scene, plain: Peer, peers: dict[str, Peer]) -> None:
-    for name, peer in peers.items():
-        selected = len(peer(scene.boxes, scene.scores, len(scene.boxes))())
+def check(scene: Scene, peers: list[Peer]) -> None:
+    for peer in peers:
+        selected = len(peer.call(Workload("", scene.boxes, scene.scores))())
         expected = len(soft_nms(scene.boxes, scene.scores)[0])
         if abs(selected - expected) > 0.02 * expected:  # OpenCV's boxes are rounded
-            raise SystemExit(f"{name} selects {selected:,} of {len(scene.boxes):,} boxes, not {expected:,}")
+            raise SystemExit(f"{peer.name} selects {selected:,} of {len(scene.boxes):,} boxes, not {expected:,}")
     for most in (FEW, len(scene.boxes)):
         keep, decayed = soft_nms(scene.boxes, scene.scores, max_output=most)
         expected_keep, expected_decayed = plain(scene.boxes, scene.scores, most)()
@@ -103,17 +52,17 @@ def check(scene: Scene, plain: Peer, peers: dict[str, Peer]) -> None:
             raise SystemExit(f"soft_nms of {len(scene.boxes):,} boxes differs from the plain loop: nothing is timed")
 
 
-def against_peers(preset: str, sizes: list[int], plain: Peer) -> Table:
-    installed = {name: peer for name, (module, peer, _) in PEERS.items() if find_spec(module)}
+def against_peers(preset: str, sizes: list[int]) -> Table:
+    installed = [peer for peer in SOFT_NMS if peer.name in LARGEST and peer.installed()]
     table = Table(title=f"soft_nms, {preset}, gaussian, sigma {SIGMA}, min_score {MIN_SCORE}, float32, one thread")
     columns = ["boxes", "selected", "ns per box", "plain loop / ours"]
-    columns += [f"{name} / ours" for name in installed]
+    columns += [f"{peer.name} / ours" for peer in installed]
     columns += [f"max_output={FEW}: selected", "ns per box", "plain loop, all / ours", "plain loop, same limit / ours"]
     for column in columns:
         table.add_column(column, justify="right")
     for size in track(sizes, description="peers", transient=True):
         scene = make_scene(preset, size)
-        check(scene, plain, installed if size <= 1000 else {})
+        check(scene, installed if size <= 1000 else [])
         data = scene.boxes, scene.scores
         calls: dict[str, Call] = {
             "ours": partial(soft_nms, *data),
@@ -121,7 +70,7 @@ def against_peers(preset: str, sizes: list[int], plain: Peer) -> Table:
             "plain": plain(*data, size),
             "plain few": plain(*data, FEW),
         }
-        calls |= {name: peer(*data, size) for name, peer in installed.items() if size <= PEERS[name][2]}
+        calls |= {peer.name: peer.call(Workload("", *data)) for peer in installed if size <= LARGEST[peer.name]}
         best = shortest(calls, rounds=max(4, min(20, 40_000 // size)))
         selected = len(soft_nms(*data)[0])
         table.add_row(
@@ -129,7 +78,7 @@ def against_peers(preset: str, sizes: list[int], plain: Peer) -> Table:
             f"{selected:,}",
             f"{best['ours'] / size * 1e9:.0f}",
             f"{best['plain'] / best['ours']:.1f}x",
-            *(f"{best[name] / best['ours']:.0f}x" if name in best else "" for name in installed),
+            *(f"{best[peer.name] / best['ours']:.0f}x" if peer.name in best else "" for peer in installed),
             f"{min(selected, FEW):,}",
             f"{best['few'] / size * 1e9:.0f}",
             f"{best['plain'] / best['few']:.1f}x",
@@ -172,7 +121,7 @@ def growth(preset: str) -> Table:
     return table
 
 
-def with_hnms(size: int, plain: Peer) -> Table:
+def with_hnms(size: int) -> Table:
     """The paper's appendix: HNMS with alpha 0.73 before Soft-NMS, on the densities of its three datasets."""
     table = Table(title=f"HNMS 0.73/K before Soft-NMS, {size:,} boxes: how many times as fast as Soft-NMS alone")
     columns = ("K", "scene", "kept by HNMS", "plain loop", "the paper", "ours", "selected in common: recall, precision")
@@ -219,12 +168,10 @@ def main() -> None:
 
     hashnms.set_num_threads(1)
     console = Console(width=140)
-    with TemporaryDirectory() as folder:
-        plain = compiled_plain_loop(Path(folder))
-        sizes = [size for size in SIZES if size <= arguments.largest]
-        console.print(against_peers(arguments.preset, sizes, plain))
-        console.print(growth(arguments.preset))
-        console.print(with_hnms(sizes[-1], plain))
+    sizes = [size for size in SIZES if size <= arguments.largest]
+    console.print(against_peers(arguments.preset, sizes))
+    console.print(growth(arguments.preset))
+    console.print(with_hnms(sizes[-1]))
     console.print(f"{platform.processor() or platform.machine()}, NumPy {np.__version__}")
 
 

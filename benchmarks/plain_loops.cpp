@@ -1,9 +1,41 @@
-// Gaussian Soft-NMS as the textbook has it, O(N^2): what soft_nms is measured against, and must equal in every bit.
+// NMS and gaussian Soft-NMS as the textbook has them, O(N^2): what ours is measured against, and must equal in every
+// bit.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
+
+// Greedy NMS: writes the kept rows by decreasing score and returns how many. Labels may be null.
+extern "C" size_t plain_nms(const float* boxes, const float* scores, const int64_t* labels, size_t count,
+                            double iou_threshold, int64_t* kept) {
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+  std::vector<float> area(count);
+  for (size_t k = 0; k < count; ++k) {
+    area[k] = (boxes[4 * k + 2] - boxes[4 * k]) * (boxes[4 * k + 3] - boxes[4 * k + 1]);
+  }
+  std::vector<bool> removed(count);
+  size_t num_kept = 0;
+  for (size_t k = 0; k < count; ++k) {
+    const int64_t a = order[k];
+    if (removed[a]) continue;
+    kept[num_kept++] = a;
+    for (size_t l = k + 1; l < count; ++l) {
+      const int64_t b = order[l];
+      if (removed[b] || (labels && labels[a] != labels[b])) continue;
+      const float width =
+          std::max(0.0f, std::min(boxes[4 * a + 2], boxes[4 * b + 2]) - std::max(boxes[4 * a], boxes[4 * b]));
+      const float height =
+          std::max(0.0f, std::min(boxes[4 * a + 3], boxes[4 * b + 3]) - std::max(boxes[4 * a + 1], boxes[4 * b + 1]));
+      const float overlap = width * height;
+      if (static_cast<double>(overlap / (area[a] + area[b] - overlap)) > iou_threshold) removed[b] = true;
+    }
+  }
+  return num_kept;
+}
 
 // Selects up to max_output boxes into rows and decayed, and returns how many.
 extern "C" size_t plain_soft_nms(const float* boxes, const float* scores, size_t count, double sigma, float min_score,
