@@ -49,7 +49,7 @@ def by_label(function: Callable[[Any, Any], Any], work: Workload) -> Any:
     for label in np.unique(work.labels):
         rows = np.flatnonzero(work.labels == label)
         kept.append(rows[function(work.boxes[rows], work.scores[rows])])
-    keep = np.concatenate(kept)
+    keep = np.sort(np.concatenate(kept))
     return keep[np.argsort(-work.scores[keep], kind="stable")]
 
 
