@@ -48,12 +48,10 @@ format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed  ## Measure hnms, nms, soft_nms, tensors and detectors against copying and the peers that are installed.
-	$(BIN)/python -m benchmarks.hnms
-	$(BIN)/python -m benchmarks.nms
-	$(BIN)/python -m benchmarks.soft_nms
-	if $(BIN)/python -c "import torch" 2> /dev/null; then $(BIN)/python -m benchmarks.gpu; else echo "no torch: benchmarks.gpu left out"; fi
-	if $(BIN)/python -c "import torchvision" 2> /dev/null; then $(BIN)/python -m benchmarks.detectors --total; else echo "no torchvision: benchmarks.detectors left out"; fi
+bench: $(VENV)/installed $(VENV)/bench-tools  ## Measure hashnms beside its peers, which takes long; results in build/benchmarks.json and .md.
+	mkdir -p build
+	$(BIN)/python -m benchmarks --output build/benchmarks.json
+	$(BIN)/python -m benchmarks.page build/benchmarks.json --output build/benchmarks.md
 
 stub: $(VENV)/installed  ## Take the stub of the core that the build made.
 	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi

@@ -1,4 +1,4 @@
-"""How fast is hnms? `make bench`, or `python -m benchmarks.hnms --help`.
+"""How fast is hnms? `python -m benchmarks.hnms --help`.
 
 For each number of boxes: ns per box for K = 1..4 hashes on one thread; the ratio to copying the same boxes and scores
 (20 bytes a box: no method can be faster than reading its input); all threads; and torchvision's nms at IoU 0.7 where

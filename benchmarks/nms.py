@@ -1,4 +1,4 @@
-"""How fast is nms? `make bench`, or `python -m benchmarks.nms --help`.
+"""How fast is nms? `python -m benchmarks.nms --help`.
 
 ns per box of exact NMS on one thread, and how many times as long the peers take that are installed: torchvision, lsnms
 and powerboxes. On crowded scenes with 30 % and with 5 % background boxes; with --worst on the worst cases, with --real

@@ -1,4 +1,4 @@
-"""How fast is soft_nms? `make bench`, or `python -m benchmarks.soft_nms --help`.
+"""How fast is soft_nms? `python -m benchmarks.soft_nms --help`.
 
 Gaussian Soft-NMS (sigma 0.5, min_score 0.001) on one thread, and how many times as long others take: the plain O(N**2)
 loop compiled (plain_loops.cpp, with the C++ compiler of the machine), whose answer ours must equal in every bit, and
