@@ -92,7 +92,7 @@ def boxes_and_scores(draw: st.DrawFn, max_boxes: int = 30) -> tuple[Any, Any]:
     return np.concatenate([corner, corner + size], axis=1) * scale, scores
 
 
-def real_images(max_images: int = 3) -> list[Any]:
+def real_images(max_images: int = 2) -> list[Any]:
     """One parameter for each of a few images of each real set."""
     if not REAL.is_dir():
         reason = "the real detections are not beside this repository (../shared/real/raw)"
