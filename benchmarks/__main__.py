@@ -1,36 +1,32 @@
 """hashnms beside its peers: `make bench`, or `python -m benchmarks --help`.
 
 Every peer that is installed, in one process on one thread each, in interleaved rounds; every answer is looked at before
-its time counts. The results go to a JSON file, from which `benchmarks.page` writes docs/benchmarks.md.
+its time counts. The results go to a JSON file, from which `benchmarks.page` makes a page of tables.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[_variable] = "1"  # before anything that starts threads is imported
+import numpy as np
+from rich.console import Console
+from rich.table import Table
 
-import argparse  # noqa: E402
-import json  # noqa: E402
-import platform  # noqa: E402
-from collections.abc import Callable, Iterator  # noqa: E402
-from dataclasses import asdict  # noqa: E402
-from importlib.metadata import PackageNotFoundError, version  # noqa: E402
-from itertools import islice  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
-
-import numpy as np  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-import hashnms  # noqa: E402
-from benchmarks import workloads  # noqa: E402
-from benchmarks.compare import Result, Series  # noqa: E402
-from benchmarks.memory import peak_bytes  # noqa: E402
-from benchmarks.peers import LABELLED_NMS, MIN_SCORE, NMS, OUR_NMS, OUR_SOFT_NMS, SIGMA, SOFT_NMS, Peer  # noqa: E402
-from benchmarks.plain import plain_nms, plain_soft_nms  # noqa: E402
+import hashnms
+from benchmarks import workloads
+from benchmarks.compare import Result, Series
+from benchmarks.memory import peak_bytes
+from benchmarks.peers import LABELLED_NMS, MIN_SCORE, NMS, OUR_NMS, OUR_SOFT_NMS, SIGMA, SOFT_NMS, Peer
+from benchmarks.plain import plain_nms, plain_soft_nms
 
 PACKAGES = ["torch", "torchvision", "ultralytics", "lsnms", "powerboxes", "opencv-python-headless", "supervision"]
 PACKAGES += ["ensemble-boxes", "onnxruntime", "numpy"]
@@ -110,6 +106,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("benchmarks.json"), help="where the results go")
     arguments = parser.parse_args()
 
+    for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[variable] = "1"  # before a peer is imported that starts threads
     hashnms.set_num_threads(1)
     families = {name: (title, run(arguments.largest)) for name, (title, run) in FAMILIES.items()}
     families = {name: families[name] for name in arguments.only}

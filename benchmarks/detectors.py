@@ -27,7 +27,7 @@ from benchmarks.timing import shortest
 from hashnms import Suppression
 from hashnms.detectors import profile
 from hashnms.detectors.crowded import crowd_scores, crowded_faster_rcnn
-from hashnms.detectors.torchvision import Replacement, retinanet_detections, rpn_proposals
+from hashnms.detectors.torchvision import Replacement, dense_detections, rpn_proposals
 from hashnms.synthetic import PRESETS, make_scene
 
 PAPER_RPN = "hnms:0.7/1+top:2000+limit:4000"
@@ -77,7 +77,7 @@ def main() -> None:
             retinanet,
             retinanet,
             "postprocess_detections",
-            retinanet_detections,
+            dense_detections,
             images,
             ONE_STAGE,
         ),

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md, written from the results of `python -m benchmarks`: `python -m benchmarks.page RESULTS`."""
+"""A page of tables, written from the results of `python -m benchmarks`: `python -m benchmarks.page RESULTS`."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
 """torchvision's detectors with hashnms in place of their NMS."""
 
 import copy
-import io
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,8 +12,6 @@ torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
 from small_detectors import ONE_STAGE, TWO_STAGE, detections, detector, images, same, targets  # noqa: E402
-from torchvision.models.detection.roi_heads import RoIHeads  # noqa: E402
-from torchvision.models.detection.rpn import RegionProposalNetwork  # noqa: E402
 from torchvision.ops import clip_boxes_to_image  # noqa: E402
 
 from hashnms.detectors import accelerate, accelerated, restore  # noqa: E402
@@ -266,108 +258,6 @@ def test_a_model_in_another_keeps_its_gradients_through_the_boxes_that_are_kept(
     assert result["scores"].requires_grad
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_restore_is_exact(name):
-    model = detector(name)
-    before = [(module, type(module), dict(vars(module))) for module in model.modules()]
-    assert accelerate(model, final=PAPER_ONE_STAGE) is model
-    assert any(place.method in vars(module) for module in model.modules() for place in PLACES)
-    assert restore(model) is model
-    for module, kind, attributes in before:
-        assert type(module) is kind
-        assert vars(module) == attributes
-    assert restore(model) is model  # twice is once
-
-
-def test_the_state_dict_and_the_ways_to_copy_a_model_are_untouched():
-    model = copy.deepcopy(detector("RetinaNet"))
-    keys = list(model.state_dict())
-    accelerate(model, final=PAPER_ONE_STAGE)
-    expected = detections(model)
-    assert list(model.state_dict()) == keys
-    copied = copy.deepcopy(model)
-    file = io.BytesIO()
-    torch.save(model, file)
-    file.seek(0)
-    loaded = torch.load(file, weights_only=False)
-    restore(model)
-    for other in (copied, loaded):  # each works on itself, not on the model it was made from
-        assert same(detections(other), expected)
-        other.detections_per_img = 2
-        assert [len(result["boxes"]) for result in detections(accelerate(other))] == [2, 2]
-        assert vars(other)["postprocess_detections"].args[0] is other
-        assert same(detections(restore(other)), [{k: v[:2] for k, v in r.items()} for r in detections(model)])
-
-
-def test_blocks_can_be_nested_and_left_by_an_error():
-    model = detector("RetinaNet")
-    stock = detections(model)
-
-    def limited(limit):
-        return accelerated(model, final=Suppression.parse(f"nms:0.5+limit:{limit}"))
-
-    with limited(9):
-        with suppress(KeyError), limited(4) as inner:
-            assert inner is model
-            assert len(detections(model)[0]["boxes"]) == 4
-            raise KeyError
-        assert len(detections(model)[0]["boxes"]) == 9
-        accelerate(model, final=Suppression.parse("nms:0.5+limit:6"))
-        assert len(detections(model)[0]["boxes"]) == 6
-    assert same(detections(model), stock)
-    with limited(9):
-        restore(model)
-        assert same(detections(model), stock)
-    assert same(detections(model), stock)
-
-
-def test_two_models_with_different_settings_work_at_the_same_time():
-    models = [detector("RetinaNet", 0), detector("RetinaNet", 1), detector("Faster R-CNN", 0)]
-    settings = [
-        {"final": PAPER_ONE_STAGE},
-        {"final": Suppression.parse("nms:0.3+limit:7")},
-        {"proposals": Suppression.parse("hnms:0.5/2"), "final": Suppression.parse("softnms")},
-    ]
-
-    def run(job):
-        with accelerated(models[job], **settings[job]):
-            return [detections(models[job]) for _ in range(2)]
-
-    expected = [run(job)[0] for job in range(3)]
-    with ThreadPoolExecutor(3) as pool:
-        for job, results in enumerate(pool.map(run, range(3))):
-            assert all(same(result, expected[job]) for result in results)
-
-
-def test_nothing_of_torchvision_is_changed():
-    classes = [place.kind for place in PLACES]
-    before = [dict(vars(torchvision.ops)), dict(vars(torchvision.ops.boxes)), *(dict(vars(c)) for c in classes)]
-    model = detector("Faster R-CNN")
-    with accelerated(model, proposals=PAPER_RPN):
-        detections(model)
-        during = [dict(vars(torchvision.ops)), dict(vars(torchvision.ops.boxes)), *(dict(vars(c)) for c in classes)]
-    assert during == before
-
-
-@pytest.mark.filterwarnings("ignore:.create_unbacked_symint:FutureWarning")  # within torchvision
-@pytest.mark.usefixtures("without_offsets")
-@pytest.mark.parametrize("name", ["Faster R-CNN", "RetinaNet"])
-def test_it_works_under_compile_also_when_switched_after_compiling(name):
-    torch._dynamo.reset()
-    model = detector(name)
-    stock = detections(model)
-    compiled = torch.compile(model, backend="eager")
-    try:
-        with accelerated(model):
-            assert same(detections(compiled), stock)
-        if name == "Faster R-CNN":
-            with accelerated(compiled, final=Suppression.parse("nms:0.5+limit:5")):
-                assert [len(result["boxes"]) for result in detections(compiled)] == [5, 5]
-            assert same(detections(compiled), stock)
-    finally:
-        torch._dynamo.reset()
-
-
 def test_models_on_another_device_stay_there():
     """The RPN's part on a device that is not there: HNMS runs on it, exact NMS on what is copied."""
     from elsewhere import DEVICE, Elsewhere, ElsewhereTensor  # noqa: PLC0415
@@ -375,7 +265,7 @@ def test_models_on_another_device_stay_there():
     model = detector("Faster R-CNN")
     boxes, objectness, shapes, counts = raw_arguments(model, "filter_proposals")
     for suppression in (None, PAPER_RPN):
-        replacement = Replacement.of(suppression, chooses_candidates=True)
+        replacement = PLACES[0].replacement(suppression, None)
         expected = rpn_proposals(model.rpn, replacement, boxes, objectness, shapes, counts)
         with Elsewhere():
             there = (ElsewhereTensor(boxes), ElsewhereTensor(objectness))
@@ -383,78 +273,3 @@ def test_models_on_another_device_stay_there():
         for mine, theirs in zip(results, expected, strict=True):
             assert all(tensor.device == DEVICE for tensor in mine)
             assert all(map(torch.equal, (tensor.inner for tensor in mine), theirs))
-
-
-class _OwnRpn(RegionProposalNetwork):
-    def filter_proposals(self, *args):
-        return super().filter_proposals(*args)
-
-
-class _OwnTopN(RegionProposalNetwork):
-    def _get_top_n_idx(self, *args):
-        return super()._get_top_n_idx(*args)
-
-
-def test_methods_that_were_patched_into_torchvision_are_refused(monkeypatch):
-    model = detector("RetinaNet")
-    monkeypatch.setattr(type(model), "postprocess_detections", lambda *_: [])
-    with pytest.raises(ValueError, match=r"own RetinaNet.postprocess_detections, got another in this RetinaNet"):
-        accelerate(model)
-
-
-def test_wrong_arguments_are_refused_and_change_nothing():
-    model = detector("Faster R-CNN")
-    before = dict(vars(model.rpn))
-    own = copy.deepcopy(model)
-    own.rpn.__class__ = _OwnRpn
-    own_helper = copy.deepcopy(model)
-    own_helper.rpn.__class__ = _OwnTopN
-    patched = copy.deepcopy(model)
-    patched.roi_heads.postprocess_detections = partial(RoIHeads.postprocess_detections, patched.roi_heads)
-    without_nms = Suppression.parse("top:9+limit:3")
-    cases = [
-        (TypeError, "model must be a torch.nn.Module, got str", ("model",), {}),
-        (TypeError, "model must be a torch.nn.Module, got the class Linear", (torch.nn.Linear,), {}),
-        (ValueError, "final must have a step hnms, .* got top:9\\+limit:3", (model,), {"final": without_nms}),
-        (ValueError, "one of torchvision's Faster R-CNN, .* SSD, got Linear.*routed", (torch.nn.Linear(2, 2),), {}),
-        (TypeError, "proposals must be None or a Suppression, such as .*, got 'hnms'", (model,), {"proposals": "hnms"}),
-        (TypeError, "final must be None or a Suppression, such as .*, got 0.5", (model,), {"final": 0.5}),
-        (
-            ValueError,
-            "no RPN, got top:300.* for RetinaNet: use final",
-            (detector("RetinaNet"),),
-            {"proposals": PAPER_RPN},
-        ),
-        (ValueError, "own RegionProposalNetwork.filter_proposals, got another in this _OwnRpn.*routed", (own,), {}),
-        (ValueError, "own RegionProposalNetwork._get_top_n_idx, got another in this _OwnTopN", (own_helper,), {}),
-        (ValueError, "own RoIHeads.postprocess_detections, got another in this RoIHeads", (patched,), {}),
-    ]
-    for kind, message, args, settings in cases:
-        with pytest.raises(kind, match=message):
-            accelerate(*args, **settings)
-        with pytest.raises(kind, match=message), accelerated(*args, **settings):
-            pass
-    with pytest.raises(TypeError, match="model must be"):
-        restore("model")
-    assert vars(model.rpn) == before
-    assert "filter_proposals" not in vars(patched.rpn)
-    assert isinstance(patched.roi_heads.postprocess_detections, partial)
-    assert len(detections(restore(patched))) == 2
-    assert "postprocess_detections" in vars(patched.roi_heads)  # it is not ours
-
-
-def test_boxes_that_are_not_numbers_are_an_error_that_names_them():
-    model = copy.deepcopy(detector("RetinaNet"))
-    with torch.no_grad():
-        model.head.regression_head.bbox_reg.bias += torch.nan
-    with pytest.raises(ValueError, match="boxes must be finite"):
-        detections(accelerate(model))
-
-
-def test_without_torchvision_the_error_says_what_to_install():
-    code = "import sys; sys.modules['torchvision'] = None; import hashnms; import hashnms.detectors"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.returncode == 1
-    assert run.stderr.splitlines()[-1] == (
-        'ImportError: hashnms.detectors needs torchvision: pip install "hashnms[detectors]"'
-    )

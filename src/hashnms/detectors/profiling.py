@@ -152,10 +152,7 @@ def profile(
     if not images:
         raise ValueError("images must be one or more, got none")
     rounds = _validate.count_value("rounds", rounds)
-    settings = {
-        place: Replacement.of(proposals if place.of_proposals else final, place.chooses_candidates)
-        for _, place in places
-    }
+    settings = {place: place.replacement(proposals, final) for _, place in places}
     best: list[dict[str, Cost]] = [{}, {}]
     for round_number in range(rounds + 1):
         for costs, ours in zip(best, (False, True), strict=True):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from hashnms import Hnms, Nms, SoftNms, Suppression
-from hashnms.detectors.torchvision import PLACES, SUPPORTED, Place, Replacement
+from hashnms.detectors.torchvision import PLACES, SUPPORTED, Place
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -50,8 +50,7 @@ def accelerate(model: Model, *, proposals: Suppression | None = None, final: Sup
     >>> _ = restore(model)
     """
     for module, place in checked_places(model, proposals, final):
-        replacement = Replacement.of(proposals if place.of_proposals else final, place.chooses_candidates)
-        setattr(module, place.method, partial(place.function, module, replacement))
+        setattr(module, place.method, partial(place.function, module, place.replacement(proposals, final)))
     return model
 
 

@@ -35,13 +35,6 @@ class Replacement:
     suppression: Suppression | None = None
     most_candidates: int | None = None
 
-    @classmethod
-    def of(cls, suppression: Suppression | None, chooses_candidates: bool) -> Replacement:
-        """In a method that `chooses_candidates` a `TopK` in front says how many."""
-        if suppression is None or not chooses_candidates or not isinstance(suppression.steps[0], TopK):
-            return cls(suppression)
-        return cls(Suppression(suppression.steps[1:]), suppression.steps[0].k)
-
     def candidates(self, usual: int) -> int:
         """How many boxes go in, where the detector's own number is `usual`."""
         return usual if self.most_candidates is None else self.most_candidates
@@ -130,55 +123,23 @@ def roi_detections(
     return [r.boxes for r in results], [r.scores for r in results], [r.labels for r in results]
 
 
-def retinanet_detections(
-    model: RetinaNet,
-    replacement: Replacement,
-    head_outputs: dict[str, list[Tensor]],
-    anchors: list[list[Tensor]],
-    image_shapes: list[tuple[int, int]],
-) -> list[dict[str, Tensor]]:
-    """`RetinaNet.postprocess_detections`; candidates are chosen by level, labels are the classes."""
-
-    def scores_of(image: int, level: int) -> Tensor:
-        return head_outputs["cls_logits"][level][image].sigmoid()
-
-    decode = model.box_coder.decode_single
-    return _dense_detections(model, replacement, scores_of, decode, head_outputs, anchors, image_shapes)
-
-
-def fcos_detections(
-    model: FCOS,
-    replacement: Replacement,
-    head_outputs: dict[str, list[Tensor]],
-    anchors: list[list[Tensor]],
-    image_shapes: list[tuple[int, int]],
-) -> list[dict[str, Tensor]]:
-    """`FCOS.postprocess_detections`; candidates are chosen by level, labels are the classes."""
-
-    def scores_of(image: int, level: int) -> Tensor:
-        logits, centredness = head_outputs["cls_logits"][level][image], head_outputs["bbox_ctrness"][level][image]
-        return (logits.sigmoid() * centredness.sigmoid()).sqrt()
-
-    decode = model.box_coder.decode
-    return _dense_detections(model, replacement, scores_of, decode, head_outputs, anchors, image_shapes)
-
-
-def _dense_detections(
+def dense_detections(
     model: RetinaNet | FCOS,
     replacement: Replacement,
-    scores_of: Callable[[int, int], Tensor],
-    decode: Callable[[Tensor, Tensor], Tensor],
     head_outputs: dict[str, list[Tensor]],
     anchors: list[list[Tensor]],
     image_shapes: list[tuple[int, int]],
 ) -> list[dict[str, Tensor]]:
-    """Of each level the best candidates, whatever their class; then the suppression of all levels' by class."""
+    """`postprocess_detections` of RetinaNet and FCOS; candidates are chosen by level, labels are the classes."""
+    decode = model.box_coder.decode if isinstance(model, FCOS) else model.box_coder.decode_single
     most = replacement.candidates(model.topk_candidates)
     results = []
     for image, shape in enumerate(image_shapes):
         levels = []
         for level, anchors_of_level in enumerate(anchors[image]):
-            scores = scores_of(image, level)
+            scores = head_outputs["cls_logits"][level][image].sigmoid()
+            if isinstance(model, FCOS):
+                scores = (scores * head_outputs["bbox_ctrness"][level][image].sigmoid()).sqrt()
             rows, best_scores = _best_above(scores.flatten(), model.score_thresh, most)
             anchor, label = rows // scores.shape[-1], rows % scores.shape[-1]
             regression = head_outputs["bbox_regression"][level][image]
@@ -243,13 +204,20 @@ class Place(NamedTuple):
     chooses_candidates: bool = True
     helper: str | None = None  # a method that this one calls and the function does not
 
+    def replacement(self, proposals: Suppression | None, final: Suppression | None) -> Replacement:
+        """The one of both that belongs here. In a method that chooses candidates a `TopK` in front says how many."""
+        suppression = proposals if self.of_proposals else final
+        if suppression is None or not self.chooses_candidates or not isinstance(suppression.steps[0], TopK):
+            return Replacement(suppression)
+        return Replacement(Suppression(suppression.steps[1:]), suppression.steps[0].k)
+
 
 #: Every method of torchvision's detectors that suppresses boxes.
 PLACES = [
     Place(RegionProposalNetwork, "filter_proposals", rpn_proposals, of_proposals=True, helper="_get_top_n_idx"),
     Place(RoIHeads, "postprocess_detections", roi_detections, chooses_candidates=False),
-    Place(RetinaNet, "postprocess_detections", retinanet_detections),
-    Place(FCOS, "postprocess_detections", fcos_detections),
+    Place(RetinaNet, "postprocess_detections", dense_detections),
+    Place(FCOS, "postprocess_detections", dense_detections),
     Place(SSD, "postprocess_detections", ssd_detections),
 ]
 
