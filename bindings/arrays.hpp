@@ -10,9 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <tuple>
 
 #include "input.hpp"
+#include "settings.hpp"
 #include "tensors.hpp"
 
 namespace hashnms::bindings {
@@ -122,13 +124,14 @@ nb::object with_float_type(const PlainArray& array, const Use& use) {
   return nb::none();
 }
 
-// Calls use(input); None if the arrays are not plain or do not fit each other.
+// Calls use(input); None if the arrays are not plain or do not fit each other, or the format is none.
 template <class Use>
-nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, BoxFormat format, const Use& use) {
+nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle box_format, const Use& use) {
   // An array beside a tensor is rare, and only who has both as tensors has looked at what memory does not show.
   if (PyArray_CheckExact(boxes.ptr()) != PyArray_CheckExact(scores.ptr())) return nb::none();
   const PlainArray box_array(boxes), score_array(scores), label_array(labels);
-  if (!box_array.has_columns(4) || box_array.rows() > UINT32_MAX) return nb::none();
+  const std::optional<BoxFormat> format = box_format_of(box_format);
+  if (!format || !box_array.has_columns(4) || box_array.rows() > UINT32_MAX) return nb::none();
   const size_t count = box_array.rows();
   if (!score_array.has_shape(count)) return nb::none();
   const int64_t* label_data = nullptr;
@@ -138,7 +141,7 @@ nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, Bo
   }
   return with_float_type(box_array, [&](auto number) {
     return with_float_type(score_array, [&](auto score) {
-      return use(Input<decltype(number), decltype(score)>{box_array.data<decltype(number)>(), format,
+      return use(Input<decltype(number), decltype(score)>{box_array.data<decltype(number)>(), *format,
                                                           score_array.data<decltype(score)>(), label_data, count});
     });
   });

@@ -1,12 +1,14 @@
 // The Python module hashnms._core: a table of contents of the core.
 //
-// Functions take the arrays of a call as they are and return None where they cannot: where an array is not a plain one
-// of the right type and shape, or a number in it is not legal. src/hashnms/_validate.py then converts them or says why.
+// Functions take the arguments of a call as they are and return None where they cannot: where an array is not a plain
+// one of the right type and shape, a number is not legal, a name not known. src/hashnms/_validate.py then converts them
+// or says why.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -25,6 +27,8 @@ using namespace nb::literals;
 
 namespace hashnms::bindings {
 
+std::atomic<size_t> num_threads = 1;  // that a call may use
+
 template <class Score>
 nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
   const NewArray<int64_t> rows(boxes, {claims.size()});
@@ -32,27 +36,33 @@ nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
   return rows.object;
 }
 
-nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, const HashFamily& family, BoxFormat box_format,
-                size_t num_threads) {
+// Python's lock is not given up for boxes so few that they take less time than that.
+template <class Work>
+auto unlocked(size_t boxes, const Work& work) {
+  std::optional<nb::gil_scoped_release> release;
+  if (boxes > 256) release.emplace();
+  return work();
+}
+
+nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, const HashFamily& family,
+                nb::handle box_format) {
   return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
-    const auto kept = [&] {
-      const nb::gil_scoped_release unlocked;
-      return hashnms::hnms(input, family, num_threads);
-    }();
+    const auto kept = unlocked(input.count, [&] { return hashnms::hnms(input, family, num_threads); });
     return kept ? rows_of(boxes, *kept) : nb::none();
   });
 }
 
-nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, double iou_threshold, double score_threshold,
-               size_t max_output, bool want_suppressor, BoxFormat box_format, size_t num_threads) {
+nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle iou_threshold,
+               nb::handle score_threshold, nb::handle max_output, nb::handle box_format, bool want_suppressor) {
+  const auto share = number_in(iou_threshold, 0.0, 1.0);
+  const auto above = score_threshold_of(score_threshold);
+  const auto most = most_boxes(max_output);
+  if (!share || !above || !most) return nb::none();
   return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
     std::optional<NewArray<int64_t>> suppressor;
     if (want_suppressor) suppressor.emplace(boxes, std::initializer_list<size_t>{input.count});
-    const auto kept = [&] {
-      const nb::gil_scoped_release unlocked;
-      return hashnms::nms(input, {iou_threshold, score_threshold, max_output, suppressor ? suppressor->data : nullptr},
-                          num_threads);
-    }();
+    const NmsOptions options{*share, *above, *most, suppressor ? suppressor->data : nullptr};
+    const auto kept = unlocked(input.count, [&] { return hashnms::nms(input, options, num_threads); });
     if (!kept) return nb::none();
     const NewArray<int64_t> keep(boxes, {kept->size()});
     std::copy(kept->begin(), kept->end(), keep.data);
@@ -60,15 +70,18 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, double io
   });
 }
 
-nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, SoftMethod method, double sigma,
-                    double iou_threshold, double min_score, size_t max_output, BoxFormat box_format,
-                    size_t num_threads) {
+nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle method, nb::handle sigma,
+                    nb::handle iou_threshold, nb::handle min_score, nb::handle max_output, nb::handle box_format) {
+  const auto soft_method = soft_method_of(method);
+  const auto width = number_in(sigma, 1e-30, 1e30);
+  const auto share = number_in(iou_threshold, 0.0, 1.0);
+  const auto least = number_in(min_score, 0.0, std::numeric_limits<double>::max());
+  const auto most = most_boxes(max_output);
+  if (!soft_method || !width || !share || !least || !most) return nb::none();
+  const SoftNmsOptions options{*soft_method, *width, *share, *least, *most};
   return with_input(
       boxes, scores, labels, box_format, [&]<class T, class Score>(const Input<T, Score>& input) -> nb::object {
-        const auto selection = [&] {
-          const nb::gil_scoped_release unlocked;
-          return hashnms::soft_nms(input, {method, sigma, iou_threshold, min_score, max_output}, num_threads);
-        }();
+        const auto selection = unlocked(input.count, [&] { return hashnms::soft_nms(input, options, num_threads); });
         if (!selection) return nb::none();
         const NewArray<Score> decayed(boxes, {selection->claims.size()});
         std::transform(selection->claims.begin(), selection->claims.end(), decayed.data,
@@ -77,13 +90,13 @@ nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, Soft
       });
 }
 
-nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, double score_threshold, size_t most_of_label,
-                 size_t most_in_all, BoxFormat box_format) {
+nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle score_threshold,
+                 nb::handle most_of_label, nb::handle most_in_all, nb::handle box_format) {
+  const auto above = score_threshold_of(score_threshold);
+  const auto of_label = most_boxes(most_of_label), in_all = most_boxes(most_in_all);
+  if (!above || !of_label || !in_all) return nb::none();
   return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
-    const auto top = [&] {
-      const nb::gil_scoped_release unlocked;
-      return hashnms::top_k(input, {score_threshold, most_of_label, most_in_all});
-    }();
+    const auto top = unlocked(input.count, [&] { return hashnms::top_k(input, {*above, *of_label, *in_all}); });
     return top ? rows_of(boxes, *top) : nb::none();
   });
 }
@@ -94,14 +107,20 @@ PlainArray plain_boxes(nb::handle boxes) {
   return array;
 }
 
+BoxFormat known_format(nb::handle box_format) {
+  if (const auto format = box_format_of(box_format)) return *format;
+  throw nb::value_error("box_format must be the name of one");
+}
+
 // Calls use(row, codes, type) with both halves of the code of each box and the boxes' float type.
 template <class Use>
 void for_each_code(const PlainArray& boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
-                   BoxFormat box_format, const Use& use) {
+                   nb::handle box_format, const Use& use) {
+  const BoxFormat format = known_format(box_format);
   with_float_type(boxes, [&](auto number) {
     const nb::gil_scoped_release unlocked;
     for (size_t row = 0; row < boxes.rows(); ++row) {
-      use(row, axis_codes(boxes.data<decltype(number)>() + 4 * row, box_format, widths, heights, bx, by), number);
+      use(row, axis_codes(boxes.data<decltype(number)>() + 4 * row, format, widths, heights, bx, by), number);
     }
     return nb::object();
   });
@@ -115,7 +134,7 @@ bool fit(const std::array<AxisCode, 2>& codes, bool int64) {
 }
 
 nb::object iou_hash(nb::handle boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
-                    BoxFormat box_format) {
+                    nb::handle box_format) {
   const PlainArray array = plain_boxes(boxes);
   const NewArray<int64_t> result(boxes, {array.rows(), 4});
   bool fits = true;
@@ -133,7 +152,7 @@ nb::object iou_hash(nb::handle boxes, const CellTable& widths, const CellTable& 
 }
 
 nb::object has_code(nb::handle boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
-                    BoxFormat box_format, bool int64) {
+                    nb::handle box_format, bool int64) {
   const PlainArray array = plain_boxes(boxes);
   const NewArray<bool> result(boxes, {array.rows()});
   for_each_code(array, widths, heights, bx, by, box_format, [&](size_t row, const auto& codes, auto number) {
@@ -158,15 +177,6 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // tables are kept in caches that live as long as Python does
   m.doc() = "The compiled core of hashnms.";
 
-  nb::enum_<BoxFormat>(m, "BoxFormat", "What the four numbers of a box are.")
-      .value("xyxy", BoxFormat::xyxy)
-      .value("xywh", BoxFormat::xywh)
-      .value("cxcywh", BoxFormat::cxcywh);
-
-  nb::enum_<SoftMethod>(m, "SoftMethod", "How Soft-NMS lowers scores.")
-      .value("gaussian", SoftMethod::gaussian)
-      .value("linear", SoftMethod::linear);
-
   nb::class_<CellTable>(m, "CellTable", "The cells of all widths for one alpha and W_0.")
       .def(nb::init<double, double>(), "alpha"_a, "origin"_a)
       .def(
@@ -183,38 +193,40 @@ NB_MODULE(_core, m) {
   nb::class_<HashFamily>(m, "HashFamily", "The hash functions of Multi-HNMS, one for each W_0.")
       .def(nb::init<double, std::vector<double>>(), "alpha"_a, "origins"_a);
 
-  m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "family"_a, "box_format"_a,
-        "num_threads"_a,
-        nb::sig(
-            "def hnms(" HASHNMS_ARRAYS
-            "family: HashFamily, box_format: BoxFormat, num_threads: int) -> numpy.typing.NDArray[numpy.int64] | None"),
+  m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
+  m.def("get_num_threads", [] { return bindings::num_threads.load(); });
+
+  m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "family"_a,
+        "box_format"_a.none(),
+        nb::sig("def hnms(" HASHNMS_ARRAYS
+                "family: HashFamily, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None"),
         "The best box of each cell, for one hash after another.");
-  m.def("nms", &bindings::nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "iou_threshold"_a,
-        "score_threshold"_a, "max_output"_a, "want_suppressor"_a, "box_format"_a, "num_threads"_a,
+  m.def("nms", &bindings::nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "iou_threshold"_a.none(),
+        "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(), "want_suppressor"_a,
         nb::sig("def nms(" HASHNMS_ARRAYS
-                "iou_threshold: float, score_threshold: float, max_output: int, want_suppressor: bool, "
-                "box_format: BoxFormat, num_threads: int) -> numpy.typing.NDArray[numpy.int64] | "
+                "iou_threshold: object, score_threshold: object, max_output: object, box_format: object, "
+                "want_suppressor: bool) -> numpy.typing.NDArray[numpy.int64] | "
                 "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None"),
         "The boxes that greedy NMS keeps; with want_suppressor, a pair of these and the suppressor of each box.");
-  m.def("soft_nms", &bindings::soft_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "method"_a, "sigma"_a,
-        "iou_threshold"_a, "min_score"_a, "max_output"_a, "box_format"_a, "num_threads"_a,
+  m.def("soft_nms", &bindings::soft_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "method"_a.none(),
+        "sigma"_a.none(), "iou_threshold"_a.none(), "min_score"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
         nb::sig("def soft_nms(" HASHNMS_ARRAYS
-                "method: SoftMethod, sigma: float, iou_threshold: float, min_score: float, max_output: int, "
-                "box_format: BoxFormat, num_threads: int) -> "
+                "method: object, sigma: object, iou_threshold: object, min_score: object, max_output: object, "
+                "box_format: object) -> "
                 "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[typing.Any]] | None"),
         "The boxes that Soft-NMS selects, in this order, and their scores by then.");
-  m.def("top_k", &bindings::top_k, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "score_threshold"_a,
-        "most_of_label"_a, "most_in_all"_a, "box_format"_a,
+  m.def("top_k", &bindings::top_k, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "score_threshold"_a.none(),
+        "most_of_label"_a.none(), "most_in_all"_a.none(), "box_format"_a.none(),
         nb::sig("def top_k(" HASHNMS_ARRAYS
-                "score_threshold: float, most_of_label: int, most_in_all: int, box_format: BoxFormat) -> "
+                "score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> "
                 "numpy.typing.NDArray[numpy.int64] | None"),
         "The boxes with the highest scores, of each label and in all.");
   m.def("iou_hash", &bindings::iou_hash, "boxes"_a, "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
         nb::sig("def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, "
-                "box_format: BoxFormat) -> numpy.typing.NDArray[numpy.int64] | None"),
+                "box_format: str) -> numpy.typing.NDArray[numpy.int64] | None"),
         "The codes i, j, m, n; None if one of them does not fit 64 bits.");
   m.def("has_code", &bindings::has_code, "boxes"_a, "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a, "int64"_a,
         nb::sig("def has_code(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, "
-                "box_format: BoxFormat, int64: bool) -> numpy.typing.NDArray[numpy.bool_]"),
+                "box_format: str, int64: bool) -> numpy.typing.NDArray[numpy.bool_]"),
         "Of each box, whether it has a code; with int64, one that int64 holds.");
 }

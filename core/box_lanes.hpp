@@ -52,7 +52,8 @@ struct CoverLanes {
 
 namespace detail {
 
-inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16, kSelectedAtOnce = 32;
+inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16, kSelectedAtOnce = 32, kFewBoxes = 128;
+inline constexpr size_t kTogether = 8;  // boxes that a loop takes in one step
 
 // Says that a score stays as it is.
 template <class T>
@@ -63,7 +64,6 @@ template <class T, size_t lanes, class Decay>
 HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, size_t num_boxes, const Corners<T>* selected,
                                  const uint32_t* positions, size_t count, const Decay& given, T harmless, T* bounds) {
   using Flag = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  constexpr size_t kTogether = 8;
   static_assert(lanes % kTogether == 0);
   const Decay decay = given;
   for (size_t begin = 0; begin < num_boxes; begin += kTogether) {
@@ -93,7 +93,6 @@ HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, size_t num_box
 template <class T>
 HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selected, const uint32_t* positions,
                                 size_t count, T* overlaps) {
-  constexpr size_t kTogether = 8;
   const T area = box.area();
   size_t begin = 0;
   for (; begin + kTogether <= count; begin += kTogether) {
@@ -107,15 +106,30 @@ HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selecte
   }
 }
 
+// The same with each of the first boxes in lanes.
+template <class T, size_t lanes>
+HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const BoxLanes<T, lanes>& boxes, size_t count, T* overlaps) {
+  const T area = box.area();
+  for (size_t begin = 0; begin < count; begin += kTogether) {
+    for (size_t k = begin; k < begin + kTogether; ++k) {
+      overlaps[k] = iou(box, area, boxes.get(k), boxes.get(k).area());
+    }
+  }
+}
+
 // Overloads, for a template cannot be compiled twice.
-#define HASHNMS_LANES(T)                                                                                        \
-  HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, kNodeChildren>& covers,          \
-                                                           const Corners<T>& box, T harmless) {                 \
-    return covers.meeting(box, harmless);                                                                       \
-  }                                                                                                             \
-  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,      \
-                                                        const uint32_t* positions, size_t count, T* overlaps) { \
-    overlaps_of(box, selected, positions, count, overlaps);                                                     \
+#define HASHNMS_LANES(T)                                                                                            \
+  HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, kNodeChildren>& covers,              \
+                                                           const Corners<T>& box, T harmless) {                     \
+    return covers.meeting(box, harmless);                                                                           \
+  }                                                                                                                 \
+  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,          \
+                                                        const uint32_t* positions, size_t count, T* overlaps) {     \
+    overlaps_of(box, selected, positions, count, overlaps);                                                         \
+  }                                                                                                                 \
+  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const BoxLanes<T, kFewBoxes>& boxes, \
+                                                        size_t count, T* overlaps) {                                \
+    overlaps_of(box, boxes, count, overlaps);                                                                       \
   }
 #define HASHNMS_DECAYS(T, Decay)                                                                                \
   HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, kLeafBoxes>& boxes, size_t num_boxes,    \

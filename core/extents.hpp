@@ -98,7 +98,7 @@ HASHNMS_INLINE bool all_finite_in_lanes(const T* values, size_t count) {
     for (size_t k = 0; k < kLanes; ++k) lanes[k] += values[begin + k] * T(0);
   }
   T total = 0;
-  for (size_t k = 0; k < kLanes; ++k) total += lanes[k];
+  for (size_t k = 0; k < kLanes && begin > 0; ++k) total += lanes[k];
   for (; begin < count; ++begin) total += values[begin] * T(0);
   return total == 0;
 }

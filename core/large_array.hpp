@@ -2,7 +2,6 @@
 // boxes otherwise spend more time in page faults than in anything else.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -27,8 +26,7 @@ class LargeArray {
 
  public:
   explicit LargeArray(size_t size, Filled filled = Filled::no)
-      : data_(allocate(std::max<size_t>(size, 1) * sizeof(T), filled), Free{std::max<size_t>(size, 1) * sizeof(T)}),
-        size_(size) {
+      : data_(allocate(size * sizeof(T), filled), Free{size * sizeof(T)}), size_(size) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     constexpr uintptr_t kHugePage = 2 << 20;
     const auto begin = (reinterpret_cast<uintptr_t>(data_.get()) + kHugePage - 1) / kHugePage * kHugePage;
@@ -55,6 +53,7 @@ class LargeArray {
   };
 
   static T* allocate(size_t bytes, Filled filled) {
+    if (bytes == 0) return nullptr;
     void* data = SpareBlocks::take(bytes);
     if (data && filled == Filled::with_zeros) std::memset(data, 0, bytes);
     const size_t rounded = SpareBlocks::rounded(bytes);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "claim_few.hpp"
 #include "claim_tree.hpp"
 #include "decay.hpp"
 #include "input.hpp"
@@ -67,6 +68,20 @@ class BestClaims {
   std::vector<Claim<Score>> claims_;
 };
 
+// Selects up to so many of the boxes that wait, whose rows are places in `rows`.
+template <class Waiting, class Score>
+void select_from(Waiting&& waiting, const uint32_t* rows, size_t most, LargeArray<Score>& scores,
+                 BestClaims<Score>& selected) {
+  for (size_t k = 0; k < most; ++k) {
+    const auto box = waiting.next();
+    if (!box) return;
+    const Claim<Score> claim(box->score, rows[box->row]);
+    if (!selected.wants(claim)) return;
+    scores[claim.box()] = box->score;
+    selected.add(claim);
+  }
+}
+
 // Selects among the boxes of one label.
 template <class T, class Score, class Decay>
 void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t count, const Decay& decay, Score min_score,
@@ -79,14 +94,12 @@ void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t cou
     const Corners<T> box = input.corners(rows[k]);
     boxes[k] = {{box.x1, box.y1, box.x2, box.y2}, input.scores[rows[k]], static_cast<uint32_t>(k)};
   }
-  ClaimTree<T, Score, Decay> waiting(boxes.data(), count, decay, min_score);
-  for (size_t k = 0; k < most; ++k) {
-    const std::optional<ScoredBox<T, Score>> box = waiting.next();
-    if (!box) return;
-    const Claim<Score> claim(box->score, rows[box->row]);
-    if (!selected.wants(claim)) return;
-    scores[claim.box()] = box->score;
-    selected.add(claim);
+  using Few = ClaimFew<T, Score, Decay>;
+  using Tree = ClaimTree<T, Score, Decay>;
+  if (count <= Few::kMost) {
+    select_from(Few(boxes.data(), count, decay, min_score), rows, most, scores, selected);
+  } else {
+    select_from(Tree(boxes.data(), count, decay, min_score), rows, most, scores, selected);
   }
 }
 

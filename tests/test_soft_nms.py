@@ -17,7 +17,22 @@ from hashnms.synthetic import PRESETS, WORST_CASES, lattice, make_scene
 METHODS = ["gaussian", "linear", "hard"]
 
 
+#: Up to so many boxes of a label are selected by the plain loop, not from the tree.
+FEW = 128
+
+
 def assert_same(boxes, scores, **options):
+    """Also of the same boxes among more, of the first one's label."""
+    assert_same_as_the_loop(boxes, scores, **options)
+    if 0 < len(boxes) <= FEW:
+        if options.get("labels") is not None:
+            options["labels"] = np.append(options["labels"], np.full(FEW, options["labels"][0]))
+        elsewhere = np.random.default_rng(33).permutation(lattice(FEW, size=10.0, step=8.0) + 4000).astype(boxes.dtype)
+        more = (np.linspace(0, 1, FEW) * scores.max()).astype(scores.dtype)
+        assert_same_as_the_loop(np.concatenate([boxes, elsewhere]), np.concatenate([scores, more]), **options)
+
+
+def assert_same_as_the_loop(boxes, scores, **options):
     keep, decayed = soft_nms(boxes, scores, **options)
     expected_keep, expected_decayed = reference.soft_nms(boxes, scores, **options)
     assert keep.dtype == np.int64
@@ -36,6 +51,18 @@ def test_soft_nms_equals_the_reference(kind, box_type, score_type, method):
     assert_same(boxes, rng.random(500).astype(score_type), method=method)
     tied = (rng.integers(0, 8, 500) / 8).astype(score_type)
     assert_same(boxes, tied, method=method, labels=rng.integers(-1, 2, 500), iou_threshold=0.1, sigma=0.1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 64, 127, 128, 129, 130])
+def test_few_boxes_of_a_label_equal_the_reference(count, method):
+    rng = np.random.default_rng(34)
+    corners = 50 * rng.random((count, 2))
+    boxes = np.hstack([corners, corners + 40 + 10 * rng.random((count, 2))])
+    for dtype in (np.float32, np.float64):
+        for scores in (rng.random(count), rng.integers(0, 4, count) / 4):
+            assert_same_as_the_loop(boxes.astype(dtype), scores.astype(dtype), method=method)
+            assert_same_as_the_loop(boxes.astype(dtype), scores.astype(dtype), method=method, min_score=0.0)
 
 
 OPTIONS = st.fixed_dictionaries(

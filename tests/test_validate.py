@@ -2,6 +2,7 @@
 
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -177,3 +178,22 @@ def test_num_threads_is_checked():
         hashnms.set_num_threads(2**64)
     with pytest.raises(TypeError, match=r"^num_threads must be an integer, got 2.5$"):
         hashnms.set_num_threads(2.5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iou_threshold": np.float64(0.5)},
+        {"iou_threshold": np.float32(0.5)},
+        {"iou_threshold": Fraction(1, 2)},
+        {"box_format": np.str_("xyxy")},
+        {"max_output": np.int64(3)},
+        {"max_output": 2**70},
+        {"score_threshold": -1},
+        {"score_threshold": -np.inf},
+    ],
+)
+def test_numbers_and_names_of_other_types_are_taken(options):
+    assert hashnms.nms(BOXES, SCORES, **options).tolist() == [2, 1, 0]
+    if "score_threshold" not in options:
+        assert hashnms.soft_nms(BOXES, SCORES, **options)[0].tolist() == [2, 1, 0]

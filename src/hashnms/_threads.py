@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hashnms import _validate
+from hashnms import _core, _validate
 
 
 def _available_cores() -> int:
@@ -13,7 +13,7 @@ def _available_cores() -> int:
     return os.cpu_count() or 1
 
 
-_num_threads = _available_cores()
+_core.set_num_threads(_available_cores())
 
 
 def get_num_threads() -> int:
@@ -22,7 +22,7 @@ def get_num_threads() -> int:
     >>> get_num_threads() >= 1
     True
     """
-    return _num_threads
+    return _core.get_num_threads()
 
 
 def set_num_threads(num_threads: int) -> None:
@@ -34,5 +34,4 @@ def set_num_threads(num_threads: int) -> None:
     1
     >>> set_num_threads(before)
     """
-    global _num_threads  # noqa: PLW0603
-    _num_threads = _validate.count_value("num_threads", num_threads, most=1024)
+    _core.set_num_threads(_validate.count_value("num_threads", num_threads, most=1024))

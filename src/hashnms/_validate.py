@@ -9,21 +9,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms._core import BoxFormat, SoftMethod
 from hashnms._tensors import array_of, is_tensor
 
 Array = NDArray[Any]
+Name = TypeVar("Name", bound=str)
 
 BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
-BOX_FORMATS = {"xyxy": BoxFormat.xyxy, "xywh": BoxFormat.xywh, "cxcywh": BoxFormat.cxcywh}
+BOX_FORMATS: tuple[BoxFormatName, ...] = ("xyxy", "xywh", "cxcywh")
 
 SoftMethodName = Literal["gaussian", "linear", "hard"]
-SOFT_METHODS = {"gaussian": SoftMethod.gaussian, "linear": SoftMethod.linear, "hard": None}
+SOFT_METHODS: tuple[SoftMethodName, ...] = ("gaussian", "linear", "hard")
 
 _MOST_BOXES = 2**32 - 1
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
@@ -80,12 +80,9 @@ def same_device(boxes: Any, *others: Any) -> None:
             raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")
 
 
-def box_format_value(box_format: str) -> BoxFormat:
-    """The core's name for a box format."""
-    try:
-        return BOX_FORMATS[box_format]
-    except (KeyError, TypeError):
-        raise ValueError(f"box_format must be one of {', '.join(BOX_FORMATS)}, got {box_format!r}") from None
+def box_format_value(box_format: Any) -> BoxFormatName:
+    """The name of a box format."""
+    return _name("box_format", box_format, BOX_FORMATS)
 
 
 def alpha_value(alpha: Any) -> float:
@@ -102,8 +99,6 @@ def bound_value(bound: Any) -> float:
 
 def share_value(name: str, share: Any) -> float:
     """A number in [0, 1]."""
-    if type(share) is float and 0.0 <= share <= 1.0:  # nearly always: no time for more
-        return share
     return _number(name, share, "in [0, 1]", lambda value: 0.0 <= value <= 1.0)
 
 
@@ -117,12 +112,9 @@ def score_value(name: str, score: Any) -> float:
     return _number(name, score, "not NaN", lambda value: not np.isnan(value))
 
 
-def method_value(method: str) -> SoftMethod | None:
-    """The core's name for the way Soft-NMS lowers scores; None for the hard one, which is NMS."""
-    try:
-        return SOFT_METHODS[method]
-    except (KeyError, TypeError):
-        raise ValueError(f"method must be one of {', '.join(SOFT_METHODS)}, got {method!r}") from None
+def method_value(method: Any) -> SoftMethodName:
+    """The name of the way Soft-NMS lowers scores."""
+    return _name("method", method, SOFT_METHODS)
 
 
 def sigma_value(sigma: Any) -> float:
@@ -167,6 +159,8 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
 
 def num_hashes_value(num_hashes: Any) -> int:
     """The K of Multi-HNMS. More than a thousand shifts of a cell would only cost time."""
+    if type(num_hashes) is int and 1 <= num_hashes <= 1000:
+        return num_hashes
     return count_value("num_hashes", num_hashes, most=1000)
 
 
@@ -226,6 +220,14 @@ def refuse_codes(boxes: Array, has_code: Array, alpha: float) -> NoReturn:
 def _first_row(values: Array, bad: Any) -> str:
     row, count = int(np.argmax(bad)), int(np.sum(bad))
     return f"{values[row].tolist()} in row {row} ({count} such row{'s' if count != 1 else ''})"
+
+
+def _name(name: str, value: Any, known: tuple[Name, ...]) -> Name:
+    if isinstance(value, str):
+        for one in known:
+            if one == value:
+                return one
+    raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
 def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> float:

@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _core, _threads, _validate
+from hashnms import _core, _validate
 from hashnms._tensors import is_tensor, tensor_ops
 from hashnms._validate import BoxFormatName, SoftMethodName
 from hashnms.hashing import core_family, host_iou_hash, rows_with_codes
@@ -58,10 +58,9 @@ def hnms(
     >>> hnms(boxes, [0.8, 0.9, 0.5])
     array([1, 2])
     """
-    arguments = (boxes, scores, labels, alpha, num_hashes, box_format)
-    if type(boxes) is not np.ndarray and is_tensor(boxes):
-        return tensor_ops().hnms(*arguments)  # type: ignore[no-any-return]
-    return host_hnms(*arguments)
+    if type(boxes) is np.ndarray or not is_tensor(boxes):
+        return host_hnms(boxes, scores, labels, alpha, num_hashes, box_format)
+    return tensor_ops().hnms(boxes, scores, labels, alpha, num_hashes, box_format)  # type: ignore[no-any-return]
 
 
 @overload
@@ -130,13 +129,18 @@ def nms(
     >>> nms(boxes, [0.8, 0.9, 0.5], 0.5, return_suppressor=True)[1]
     array([1, 1, 2])
     """
-    arguments = (boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
-    if type(boxes) is not np.ndarray and is_tensor(boxes):
-        ops = tensor_ops()
-        result = ops.nms_suppressor(*arguments) if return_suppressor else ops.nms(*arguments)
-    else:
-        result = host_nms(*arguments, return_suppressor)
-    return result  # type: ignore[no-any-return]
+    if type(boxes) is np.ndarray:  # first of all: a call of ten boxes takes a microsecond
+        result = _core.nms(
+            boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, return_suppressor
+        )
+        if result is not None:
+            return result
+    if type(boxes) is np.ndarray or not is_tensor(boxes):
+        return host_nms(  # type: ignore[no-any-return]
+            boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, return_suppressor
+        )
+    op = tensor_ops().nms_suppressor if return_suppressor else tensor_ops().nms
+    return op(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)  # type: ignore[no-any-return]
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
@@ -208,27 +212,21 @@ def soft_nms(
     >>> keep, decayed.round(4)
     (array([1, 2, 0]), array([0.9   , 0.5   , 0.2097]))
     """
-    arguments = (boxes, scores, labels, method, sigma, iou_threshold, min_score, max_output, box_format)
-    if type(boxes) is not np.ndarray and is_tensor(boxes):
-        return tensor_ops().soft_nms(*arguments)  # type: ignore[no-any-return]
-    return host_soft_nms(*arguments)
+    function = host_soft_nms if type(boxes) is np.ndarray or not is_tensor(boxes) else tensor_ops().soft_nms
+    return function(boxes, scores, labels, method, sigma, iou_threshold, min_score, max_output, box_format)
 
 
 def host_hnms(
     boxes: Any, scores: Any, labels: Any, alpha: float, num_hashes: int, box_format: BoxFormatName
 ) -> NDArray[np.int64]:
     """`hnms` by the core."""
-    alpha = _validate.alpha_value(alpha)
-    num_hashes = _validate.num_hashes_value(num_hashes)
-    settings = (
-        core_family(alpha, num_hashes),
-        _validate.box_format_value(box_format),
-        _threads.get_num_threads(),
-    )
-    keep = _core.hnms(boxes, scores, labels, *settings)
+    alpha, num_hashes = _validate.alpha_value(alpha), _validate.num_hashes_value(num_hashes)
+    family = core_family(alpha, num_hashes)
+    keep = _core.hnms(boxes, scores, labels, family, box_format)
     if keep is None:
+        box_format = _validate.box_format_value(box_format)
         box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
-        keep = _core.hnms(box_array, score_array, label_array, *settings)
+        keep = _core.hnms(box_array, score_array, label_array, family, box_format)
         if keep is None:
             _validate.legal_numbers(box_array, score_array, box_format)
             _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
@@ -271,16 +269,17 @@ def host_nms(
     return_suppressor: bool = False,
 ) -> Any:
     """`nms` by the core."""
-    settings = (
-        _validate.share_value("iou_threshold", iou_threshold),
-        _validate.score_threshold_value(score_threshold),
-        _validate.max_output_value(max_output),
-        return_suppressor,
-        _validate.box_format_value(box_format),
-        _threads.get_num_threads(),
-    )
-    result = _core.nms(boxes, scores, labels, *settings)
-    return _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format) if result is None else result
+    result = _core.nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, return_suppressor)
+    if result is None:
+        settings = (
+            _validate.share_value("iou_threshold", iou_threshold),
+            _validate.score_threshold_value(score_threshold),
+            _validate.max_output_value(max_output),
+            _validate.box_format_value(box_format),
+            return_suppressor,
+        )
+        result = _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format)
+    return result
 
 
 def host_soft_nms(
@@ -295,25 +294,22 @@ def host_soft_nms(
     box_format: BoxFormatName,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """`soft_nms` by the core."""
-    soft_method = _validate.method_value(method)
-    sigma = _validate.sigma_value(sigma)
-    iou_threshold = _validate.share_value("iou_threshold", iou_threshold)
-    min_score = _validate.min_score_value(min_score)
-    if soft_method is None:
-        score_threshold = float(np.nextafter(min_score, -np.inf))
-        keep = host_nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
-        return keep, _validate.scores_array(scores)[np.asarray(keep)]
-    settings = (
-        soft_method,
-        sigma,
-        iou_threshold,
-        min_score,
-        _validate.max_output_value(max_output),
-        _validate.box_format_value(box_format),
-        _threads.get_num_threads(),
-    )
-    result = _core.soft_nms(boxes, scores, labels, *settings)
-    return _on_plain_arrays(_core.soft_nms, (boxes, scores, labels), settings, box_format) if result is None else result
+    result = _core.soft_nms(boxes, scores, labels, method, sigma, iou_threshold, min_score, max_output, box_format)
+    if result is None:
+        settings = (
+            _validate.method_value(method),
+            _validate.sigma_value(sigma),
+            _validate.share_value("iou_threshold", iou_threshold),
+            _validate.min_score_value(min_score),
+            _validate.max_output_value(max_output),
+            _validate.box_format_value(box_format),
+        )
+        if method == "hard":
+            score_threshold = float(np.nextafter(settings[3], -np.inf))
+            keep = host_nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
+            return keep, _validate.scores_array(scores)[np.asarray(keep)]
+        result = _on_plain_arrays(_core.soft_nms, (boxes, scores, labels), settings, box_format)
+    return result
 
 
 def _on_plain_arrays(

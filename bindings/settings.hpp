@@ -1,0 +1,57 @@
+// The numbers and names of a call, as Python has them. What is not of the usual type or not in range is nothing here:
+// src/hashnms/_validate.py then converts it or says why.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "box.hpp"
+#include "soft_nms.hpp"
+
+namespace hashnms::bindings {
+
+namespace nb = nanobind;
+
+inline std::optional<double> number_in(nb::handle object, double least, double greatest) {
+  if (!PyFloat_Check(object.ptr())) return std::nullopt;
+  const double number = PyFloat_AS_DOUBLE(object.ptr());
+  return number >= least && number <= greatest ? std::optional(number) : std::nullopt;
+}
+
+// What scores must be above; all are above that of None.
+inline std::optional<double> score_threshold_of(nb::handle object) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return object.is_none() ? -kInfinity : number_in(object, -kInfinity, kInfinity);
+}
+
+// A number of boxes; for None more than there can be.
+inline std::optional<size_t> most_boxes(nb::handle object) {
+  if (object.is_none()) return UINT32_MAX;
+  if (!PyLong_CheckExact(object.ptr())) return std::nullopt;
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+  return overflow == 0 && number >= 0 ? std::optional(static_cast<size_t>(number)) : std::nullopt;
+}
+
+inline bool is_name(nb::handle object, const char* name) {
+  return PyUnicode_Check(object.ptr()) && PyUnicode_CompareWithASCIIString(object.ptr(), name) == 0;
+}
+
+inline std::optional<BoxFormat> box_format_of(nb::handle object) {
+  if (is_name(object, "xyxy")) return BoxFormat::xyxy;
+  if (is_name(object, "xywh")) return BoxFormat::xywh;
+  if (is_name(object, "cxcywh")) return BoxFormat::cxcywh;
+  return std::nullopt;
+}
+
+inline std::optional<SoftMethod> soft_method_of(nb::handle object) {
+  if (is_name(object, "gaussian")) return SoftMethod::gaussian;
+  if (is_name(object, "linear")) return SoftMethod::linear;
+  return std::nullopt;
+}
+
+}  // namespace hashnms::bindings
