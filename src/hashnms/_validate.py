@@ -87,8 +87,6 @@ def box_format_value(box_format: Any) -> BoxFormatName:
 
 def alpha_value(alpha: Any) -> float:
     """Alpha in (0, 1)."""
-    if type(alpha) is float and 0.0 < alpha < 1.0:  # nearly always: no time for more
-        return alpha
     return _number("alpha", alpha, "in (0, 1)", lambda value: 0.0 < value < 1.0)
 
 

@@ -149,8 +149,9 @@ def alpha_for_bound(bound: float) -> float:
 
 @lru_cache(maxsize=8)
 def core_family(alpha: float, num_hashes: int) -> _core.HashFamily:
-    """The core's form of `hash_family`; made once and kept, for it holds the tables."""
-    return _core.HashFamily(alpha, _origins(alpha, num_hashes))
+    """The core's form of `hash_family`; checked and made once and kept, for it holds the tables."""
+    alpha = _validate.alpha_value(alpha)
+    return _core.HashFamily(alpha, _origins(alpha, _validate.num_hashes_value(num_hashes)))
 
 
 def rows_with_codes(boxes: NDArray[Any], alpha: float, num_hashes: int, box_format: BoxFormatName) -> NDArray[np.bool_]:

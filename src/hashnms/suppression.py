@@ -58,6 +58,12 @@ def hnms(
     >>> hnms(boxes, [0.8, 0.9, 0.5])
     array([1, 2])
     """
+    if (
+        type(boxes) is np.ndarray and type(alpha) is float and type(num_hashes) is int
+    ):  # first of all: for ten boxes every check counts
+        keep = _core.hnms(boxes, scores, labels, core_family(alpha, num_hashes), box_format)
+        if keep is not None:
+            return keep
     if type(boxes) is np.ndarray or not is_tensor(boxes):
         return host_hnms(boxes, scores, labels, alpha, num_hashes, box_format)
     return tensor_ops().hnms(boxes, scores, labels, alpha, num_hashes, box_format)  # type: ignore[no-any-return]
@@ -129,7 +135,7 @@ def nms(
     >>> nms(boxes, [0.8, 0.9, 0.5], 0.5, return_suppressor=True)[1]
     array([1, 1, 2])
     """
-    if type(boxes) is np.ndarray:  # first of all: a call of ten boxes takes a microsecond
+    if type(boxes) is np.ndarray:  # as in `hnms`
         result = _core.nms(
             boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, return_suppressor
         )
