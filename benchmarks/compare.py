@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks.peers import Peer, Workload
 from hashnms.evaluate import agreement
 
-#: A peer that would need longer than this for a call is left out, and so are rounds beyond this for one.
-LONGEST = 60.0
+#: A peer that would need more seconds or bytes for a call is left out. One that took ENOUGH seconds is not repeated.
+LONGEST, MOST_BYTES = 60.0, 8e9
 ENOUGH = 3.0
+#: Seconds that short calls are repeated for within a round, so that the cache is theirs.
+ROUND = 1e-3
+
+
+#: Why a peer is left out.
+TOO_LONG, TOO_MUCH = "over a minute", "over 8 GB"
+
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -47,42 +56,62 @@ class Series:
         rows = np.asarray(call())
         if not self.verify(work, rows):
             raise SystemExit(f"{self.ours.name} of {work.name}, {len(work.boxes):,} boxes, is wrong: nothing is timed")
-        calls, answers, results = {self.ours.name: call}, {self.ours.name: "same"}, []
+        calls, answers, first_seconds, results = {self.ours.name: call}, {self.ours.name: "same"}, {}, []
         for peer in self.peers:
-            if self._expected_seconds(peer.name, len(work.boxes)) > LONGEST:
-                results.append(Result(work.name, len(work.boxes), peer.name, None, None, "over a minute"))
-                continue
-            try:
-                call = peer.call(work)
-                answers[peer.name] = difference(peer, work, rows, np.asarray(call()))
-                calls[peer.name] = call
-            except Exception as error:
-                answer = f"fails: {type(error).__name__}"
-                results.append(Result(work.name, len(work.boxes), peer.name, None, None, answer))
-        for name, times in interleaved(calls, rounds).items():
+            left_out = self._why_not(peer, len(work.boxes))
+            if not left_out:
+                try:
+                    peer.call(work.first(8))()  # loads and compiles what it needs
+                    call = peer.call(work)
+                    start = time.perf_counter()
+                    answer = call()
+                    first_seconds[peer.name] = time.perf_counter() - start
+                    answers[peer.name] = difference(peer, work, rows, np.asarray(answer))
+                    calls[peer.name] = call
+                except Exception as error:
+                    left_out = f"fails: {type(error).__name__}"
+            if left_out:
+                results.append(Result(work.name, len(work.boxes), peer.name, None, None, left_out))
+        for name, times in interleaved(calls, rounds, first_seconds).items():
             self._seen.setdefault(name, []).append((len(work.boxes), min(times)))
             median = statistics.median(times)
             results.append(Result(work.name, len(work.boxes), name, min(times), median, answers[name]))
         order = [self.ours.name, *(peer.name for peer in self.peers)]
         return sorted(results, key=lambda result: order.index(result.peer))
 
+    def _why_not(self, peer: Peer, boxes: int) -> str:
+        if peer.bytes_per_pair * boxes**2 > MOST_BYTES:
+            return TOO_MUCH
+        return TOO_LONG if self._expected_seconds(peer.name, boxes) > LONGEST else ""
+
     def _expected_seconds(self, name: str, boxes: int) -> float:
-        """From the greatest size so far, as if it were quadratic."""
-        size, seconds = max(self._seen.get(name, [(1, 0.0)]))
-        return seconds * max(boxes / size, 1.0) ** 2
+        """As the time has grown so far; at first as if it were quadratic."""
+        seen = sorted(self._seen.get(name, []))
+        if not seen:
+            return 0.0
+        size, seconds = seen[-1]
+        exponent = fitted_exponent(seen[-2:]) if len({size for size, _ in seen[-2:]}) > 1 else 2.0
+        return seconds * max(boxes / size, 1.0) ** float(np.clip(exponent, 1.0, 2.5))
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+def interleaved(
+    calls: dict[Name, Callable[[], Any]], rounds: int, first_seconds: dict[Name, float] | None = None
+) -> dict[Name, list[float]]:
     """Seconds of each call, in rounds: all calls once, then all again. A long call has fewer.
 
-    Short calls are repeated within a round, so that the clock can tell them apart; the mean counts.
+    Short calls are repeated within a round; the mean counts. `first_seconds`: what calls have taken before, which of long
+    ones is all that is needed.
     """
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[Name, list[float]] = {name: [] for name in calls}
     repeats = dict.fromkeys(calls, 1)
     for name, call in calls.items():  # to warm up
-        seconds = _timed(call, 1)
-        repeats[name] = int(np.clip(2e-4 / max(seconds, 1e-7), 1, 100))
-        if seconds > ENOUGH:
+        seconds = (first_seconds or {}).get(name, 0.0)
+        if seconds < ENOUGH:
+            seconds = _timed(call, 1)
+        if seconds < ROUND:
+            seconds = _timed(call, 3)
+        repeats[name] = int(np.clip(ROUND / max(seconds, 1e-7), 1, 1000))
+        if seconds >= ENOUGH:
             times[name].append(seconds)
     for _ in range(rounds):
         for name, call in calls.items():

@@ -21,6 +21,17 @@ def peak_bytes(kind: str, peer: str, size: int) -> int | None:
     return int(run.stdout.split()[-1]) if run.returncode == 0 else None
 
 
+def peaks(size: int) -> dict[str, dict[str, int | None]]:
+    """Of all that do so many boxes in time and memory, by kind."""
+    slow = ("ultralytics", "supervision", "ensemble-boxes", "plain loop", "OpenCV")
+    return {
+        kind: {
+            peer.name: peak_bytes(kind, peer.name, size) for peer in peers if peer.installed() and peer.name not in slow
+        }
+        for kind, peers in _KINDS.items()
+    }
+
+
 def _resident(field: str) -> int:
     with open("/proc/self/status", encoding="ascii") as status:
         return next(1024 * int(line.split()[1]) for line in status if line.startswith(field))

@@ -30,6 +30,11 @@ class Workload(NamedTuple):
     labels: Any | None = None
     iou_threshold: float = 0.5
 
+    def first(self, count: int) -> Workload:
+        """The same with fewer boxes."""
+        labels = None if self.labels is None else self.labels[:count]
+        return self._replace(boxes=self.boxes[:count], scores=self.scores[:count], labels=labels)
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -40,6 +45,7 @@ class Peer:
     call: Callable[[Workload], Call]
     returns_scores: bool = False  # of what it keeps, not the rows
     approximates: bool = False  # the exact method
+    bytes_per_pair: float = 0.0  # of boxes that it takes at its peak, where that is what ends it
 
     def installed(self) -> bool:
         return find_spec(self.module) is not None
@@ -49,6 +55,8 @@ SIGMA, MIN_SCORE = 0.5, 1e-3  # of Soft-NMS
 
 
 def hashnms_nms(work: Workload) -> Call:
+    if work.labels is None:
+        return lambda: hashnms.nms(work.boxes, work.scores, work.iou_threshold)
     return lambda: hashnms.nms(work.boxes, work.scores, work.iou_threshold, labels=work.labels)
 
 
@@ -175,7 +183,7 @@ NMS = [
     Peer("powerboxes nms", "powerboxes", powerboxes_nms),
     Peer("powerboxes rtree_nms", "powerboxes", lambda work: powerboxes_nms(work, tree=True)),
     Peer("OpenCV", "cv2", opencv_nms),
-    Peer("supervision", "supervision", supervision_nms),
+    Peer("supervision", "supervision", supervision_nms, bytes_per_pair=55),
     Peer("ensemble-boxes", "ensemble_boxes", ensemble_boxes_nms, returns_scores=True),
     Peer("onnxruntime", "onnxruntime", onnxruntime_nms),
     Peer("plain loop", "hashnms", plain_nms),

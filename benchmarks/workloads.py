@@ -14,18 +14,20 @@ SIZES = [10, 100, 1000, 10_000, 45_000, 100_000, 1_000_000, 10_000_000]
 CLASSES = [1, 10, 80, 1203]
 
 
+def sizes_to(largest: int) -> list[int]:
+    return [size for size in SIZES if size <= largest]
+
+
 def scenes(preset: str, sizes: list[int], iou_threshold: float) -> Iterator[Workload]:
     for size in sizes:
         scene = make_scene(preset, size)
         yield Workload(f"{preset}, IoU {iou_threshold:g}", scene.boxes, scene.scores, None, iou_threshold)
 
 
-def worst_cases(sizes: list[int], iou_threshold: float) -> Iterator[Workload]:
+def worst_cases(size: int, iou_threshold: float) -> Iterator[Workload]:
     for name, make in WORST_CASES.items():
-        for size in sizes:
-            boxes = make(size).astype(np.float32)
-            scores = np.random.default_rng(0).random(size).astype(np.float32)
-            yield Workload(f"{name}, IoU {iou_threshold:g}", boxes, scores, None, iou_threshold)
+        scores = np.random.default_rng(0).random(size).astype(np.float32)
+        yield Workload(f"{name}, IoU {iou_threshold:g}", make(size).astype(np.float32), scores, None, iou_threshold)
 
 
 def classes(size: int, iou_threshold: float = 0.5) -> Iterator[Workload]:
@@ -45,9 +47,13 @@ def batches(boxes_per_image: int, numbers_of_images: list[int], iou_threshold: f
         yield Workload(f"{number} images of {boxes_per_image:,} boxes", boxes, scores, labels, iou_threshold)
 
 
-def real_images(folder: Path, iou_threshold: float = 0.5) -> Iterator[Workload]:
-    for directory in sorted(path for path in folder.iterdir() if path.is_dir()):
-        for file in sorted(directory.glob("*.npz")):
-            image = np.load(file)
+def real_sets(folder: Path) -> list[Path]:
+    """The folders in it that have images."""
+    return sorted(path for path in folder.iterdir() if any(path.glob("*.npz")))
+
+
+def real_images(directory: Path, iou_threshold: float = 0.5) -> Iterator[Workload]:
+    for file in sorted(directory.glob("*.npz")):
+        with np.load(file) as image:
             boxes, scores = np.float32(image["boxes"]), np.float32(image["scores"])
             yield Workload(directory.name, boxes, scores, np.int64(image["labels"]), iou_threshold)
