@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f 
 CPP := $(wildcard core/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sanitize lint format bench stub clean
+.PHONY: help demo test sanitize lint format bench bench-quick stub clean
 
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +52,9 @@ bench: $(VENV)/installed $(VENV)/bench-tools  ## Measure hashnms beside its peer
 	mkdir -p build
 	$(BIN)/python -m benchmarks --output build/benchmarks.json
 	$(BIN)/python -m benchmarks.page build/benchmarks.json --output build/benchmarks.md
+
+bench-quick: $(VENV)/installed $(VENV)/bench-tools  ## A part of that in two minutes: has a ratio fallen by more than half?
+	$(BIN)/python -m benchmarks.quick
 
 stub: $(VENV)/installed  ## Take the stub of the core that the build made.
 	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi

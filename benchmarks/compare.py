@@ -14,14 +14,14 @@ from benchmarks.peers import Peer, Workload
 from hashnms.evaluate import agreement
 
 #: A peer that would need more seconds or bytes for a call is left out. One that took ENOUGH seconds is not repeated.
-LONGEST, MOST_BYTES = 60.0, 8e9
+LONGEST, MOST_BYTES = 60.0, 4e9
 ENOUGH = 3.0
 #: Seconds that short calls are repeated for within a round, so that the cache is theirs.
 ROUND = 1e-3
 
 
 #: Why a peer is left out.
-TOO_LONG, TOO_MUCH = "over a minute", "over 8 GB"
+TOO_LONG, TOO_MUCH = "over a minute", "over 4 GB"
 
 
 Name = TypeVar("Name", bound=Hashable)
@@ -99,8 +99,8 @@ def interleaved(
 ) -> dict[Name, list[float]]:
     """Seconds of each call, in rounds: all calls once, then all again. A long call has fewer.
 
-    Short calls are repeated within a round; the mean counts. `first_seconds`: what calls have taken before, which of long
-    ones is all that is needed.
+    Short calls are repeated within a round; the mean counts. `first_seconds`: what calls have taken before, which is
+    all that is needed of long ones.
     """
     times: dict[Name, list[float]] = {name: [] for name in calls}
     repeats = dict.fromkeys(calls, 1)

@@ -1,107 +1,174 @@
-"""A page of tables, written from the results of `python -m benchmarks`: `python -m benchmarks.page RESULTS`."""
+"""The page docs/benchmarks.md, its plots and the README's headline, from the results of `python -m benchmarks`.
+
+python -m benchmarks.page RESULTS
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare import fitted_exponent
+from benchmarks import plots, tables
+from benchmarks.record import COMMITTED, load, write
 
-DOCS = Path(__file__).parent.parent / "docs"
-#: From so many boxes on the growth of time is fitted.
-GROWTH_FROM = 10_000
+REPOSITORY = Path(__file__).parent.parent
+IMAGES = "images"
+#: What stands between these lines of the README is written here.
+HEADLINE_BEGIN, HEADLINE_END = "<!-- written by benchmarks.page -->", "<!-- until here -->"
+HEADLINE_PEERS = ["torchvision", "lsnms", "powerboxes nms", "OpenCV", "onnxruntime", "plain loop"]
 
 INTRODUCTION = """\
 # Side by side with every peer
 
 Written by `python -m benchmarks.page` from one run of `python -m benchmarks`. Times are ratios within that run: how
-many times as long a peer takes as hashnms for the same boxes, best of interleaved rounds, one thread each. An answer
-was looked at before its time counted; *differs* is explained below each table. An empty cell is a peer that would need
-over a minute.
+many times as long a peer takes as hashnms for the same boxes, best of interleaved rounds, one thread each. Inputs are
+in the form that a peer wants before the clock starts. Every answer was looked at before its time counted: ours against
+a plain loop up to 45,000 boxes, the peers' against ours. `*` marks one that differs, which is explained below its
+table. *> 1 min*: a call would take longer than that, by how its time has grown so far.
 
 The machine: {machine}. {versions}.
 
-To repeat: `pip install ".[bench]"`, then `make bench`.
+To repeat: `make bench`. With real detections: `pip install ".[bench]"`, then
+`python -m benchmarks --real DIR --output FILE` and `python -m benchmarks.page FILE`. `make bench-quick` measures a part
+of it in two minutes and says which ratios fell.
+
+![Seconds over boxes](images/benchmarks-nms.svg)
+
+![Seconds over boxes, Soft-NMS](images/benchmarks-soft-nms.svg)
+"""
+
+#: What a reader should know of a family.
+NOTES = {
+    "nms-0.5": """\
+Parking-lot scenes of `hashnms.synthetic`, float32. `hnms:0.7/1` is HNMS with alpha 0.7 and one hash: no NMS, but the
+filter that stands before it or in its place; below is how far it agrees with NMS.
+""",
+    "soft-nms": """\
+The same scenes, boxes from a score of 0.001 on. OpenCV takes boxes of integers only and gets rounded ones.
+""",
+    "classes": """\
+Aerial scenes with as many classes, which never meet. Peers that know no classes are left out.
+""",
+    "batches": """\
+Images of crowds in one call: the image is the label.
+""",
+    "worst": """\
+What is hard for a grid, a tree or a loop (`hashnms.synthetic.WORST_CASES`), at a low, a usual and a high IoU.
+""",
+    "later": """\
+From their papers, in their simplest form, compiled (`benchmarks/later_algorithms.cpp`), at IoU 0.5. BOE-NMS and
+Cluster-NMS are exact; Fast NMS, eQSI-NMS and MaxpoolNMS keep other boxes.
+""",
+    "real": """\
+One image of each set, before any suppression.
+""",
+}
+
+QUALITY = """\
+## What is left on real detections
+
+Raw boxes of real detectors on crowded images with ground truth. The 9,000 best boxes go in (P1), 1,000 come out; NMS
+at IoU 0.5, Soft-NMS with sigma 0.5; mAP@0.5 in percent, COCO style, by `hashnms.evaluate` on faster-coco-eval. *HNMS*
+stands in place of NMS, *HNMS + NMS* before it. The shape is that of the paper's tables and figures; the detectors and
+the images are others.
+"""
+
+AGREEMENT = """\
+Time against that of NMS; *recall* and *precision* of what NMS keeps, and *matched*: a box that overlaps one counts.
 """
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="what python -m benchmarks wrote")
-    parser.add_argument("--output", type=Path, default=DOCS / "benchmarks.md")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, nargs="?", default=COMMITTED, help="what python -m benchmarks wrote")
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "docs" / "benchmarks.md", help="the page")
+    parser.add_argument("--readme", type=Path, help="a README whose headline is to be written")
     arguments = parser.parse_args()
-    record = json.loads(arguments.results.read_text(encoding="utf-8"))
-    beside = arguments.output.with_name(arguments.output.name + ".new")
-    beside.write_text("\n".join(page(record)) + "\n", encoding="utf-8")
-    beside.replace(arguments.output)
+    record = load(arguments.results)
+    write(arguments.output, "\n".join(page(record)).rstrip() + "\n")
+    draw(record, arguments.output.parent / IMAGES)
+    if arguments.readme:
+        write_headline(record, arguments.readme)
 
 
 def page(record: dict[str, Any]) -> Iterator[str]:
     versions = ", ".join(f"{package} {version}" for package, version in record["versions"].items())
     yield INTRODUCTION.format(machine=record["machine"], versions=versions)
-    for family in record["families"].values():
+    yield from behind(record)
+    for name, family in record["families"].items():
         yield f"## {family['title']}\n"
-        yield from table(family["results"])
+        yield NOTES.get(name, "")
+        yield from tables.ratio_table(family["results"])
+        yield from tables.kept_table(family["results"])
     if "memory" in record:
         yield "## Peak memory\n"
-        yield from memory_table(record["memory"])
+        yield from tables.memory_table(record["memory"])
+    if record.get("quality"):
+        yield QUALITY
+        for name, groups in record["quality"].items():
+            yield from of_set(name, groups)
 
 
-def table(results: list[dict[str, Any]]) -> Iterator[str]:
-    """A row for each workload, a column for each peer; then what differs, and how times grow."""
-    peers = list(dict.fromkeys(result["peer"] for result in results))
-    works = list(dict.fromkeys((result["workload"], result["boxes"]) for result in results))
-    found = {(result["workload"], result["boxes"], result["peer"]): result for result in results}
-    ours, *others = peers
-    yield f"| workload | boxes | {ours}, ns a box | " + " | ".join(others) + " |"
-    yield "|---|---:|---:|" + "---:|" * len(others)
-    notes = []
-    for work in works:
-        best = found[(*work, ours)]["best"]
-        cells = []
-        for peer in others:
-            result = found.get((*work, peer))
-            if result is None or result["best"] is None:
-                cells.append("" if result is None or result["answer"] == "over a minute" else "fails")
-                continue
-            mark = "" if result["answer"].startswith(("same", "recall")) else " differs"
-            cells.append(f"{result['best'] / best:.3g}x{mark}")
-        yield f"| {work[0]} | {work[1]:,} | {1e9 * best / work[1]:,.0f} | " + " | ".join(cells) + " |"
-        for peer in others:
-            answer = found.get((*work, peer), {}).get("answer", "same")
-            if answer not in ("same", "over a minute") and not answer.startswith("recall"):
-                notes.append(f"- {peer}, {work[0]}, {work[1]:,} boxes: {answer}.")
+def behind(record: dict[str, Any]) -> Iterator[str]:
+    """Where a peer that is exact is faster than we are."""
+    yield "## Where a peer is ahead\n"
+    found = []
+    for family in record["families"].values():
+        results = tables.Family(family["results"])
+        for work in results.works:
+            for peer in results.others:
+                ratio = results.ratio(work, peer)
+                if ratio and ratio < 1 and not results.answer(work, peer).startswith("recall"):
+                    found.append(
+                        f"- {family['title']}, {work[0]}, {work[1]:,} boxes: {peer} takes {ratio:.2f}x our time."
+                    )
+    yield from found or ["Nowhere in this run."]
     yield ""
-    yield from notes
-    yield from growth(peers, works, found)
 
 
-def growth(peers: list[str], works: list[Any], found: dict[Any, Any]) -> Iterator[str]:
-    """The exponents, where a workload comes in several sizes."""
-    exponents = []
-    for peer in peers:
-        points = [
-            (size, found[work, size, peer]["best"])
-            for work, size in works
-            if size >= GROWTH_FROM and found.get((work, size, peer), {}).get("best")
-        ]
-        if len({size for size, _ in points}) > 1:
-            exponents.append(f"{peer} {fitted_exponent(points):.2f}")
-    if exponents and len({work for work, _ in works}) == 1:
-        yield f"Exponent of the time, fitted from {GROWTH_FROM:,} boxes on: {', '.join(exponents)}.\n"
+def of_set(name: str, groups: dict[str, Any]) -> Iterator[str]:
+    yield f"### {name}: alpha and K\n"
+    yield from tables.hashes_tables(groups["over_hashes"])
+    yield f"### {name}: the number of boxes let in\n"
+    yield "mAP@0.5 and, in brackets, the time, that of NMS with the most boxes being 1.\n"
+    yield from tables.most_in_table(groups["over_most_in"])
+    yield f"![mAP over time](images/benchmarks-{name}.svg)\n"
+    yield f"### {name}: beside later algorithms\n"
+    yield AGREEMENT
+    yield from tables.later_table(groups["later"])
 
 
-def memory_table(memory: dict[str, Any]) -> Iterator[str]:
-    yield f"Bytes a box beside the input, {memory['boxes']:,} boxes:\n"
-    for kind, peers in memory["bytes"].items():
-        yield f"| {kind} | bytes a box |\n|---|---:|"
-        for peer, taken in peers.items():
-            share = "unknown" if taken is None else f"{taken / memory['boxes']:,.0f}"
-            yield f"| {peer} | {share} |"
-        yield ""
+def draw(record: dict[str, Any], folder: Path) -> None:
+    for name, family in {"nms": "nms-0.5", "soft-nms": "soft-nms"}.items():
+        if family in record["families"]:
+            measured = record["families"][family]
+            plots.growth(measured["results"], measured["title"], folder / f"benchmarks-{name}.svg")
+    for name, groups in record.get("quality", {}).items():
+        plots.precision(groups["over_most_in"], f"{name}, P1 at each point", folder / f"benchmarks-{name}.svg")
+
+
+def headline(record: dict[str, Any]) -> Iterator[str]:
+    """The README's table: exact NMS against what people have."""
+    of_thresholds = [tables.Family(record["families"][name]["results"]) for name in ("nms-0.5", "nms-0.7")]
+    sizes = [size for _, size in of_thresholds[0].works]
+
+    def cell(peer: str, size: int) -> str:
+        ratios = [family.ratio((family.works[0][0], size), peer) for family in of_thresholds]
+        return " / ".join("> 1 min" if ratio is None else f"{tables.shown(ratio)}x" for ratio in ratios)
+
+    body = ([f"{size:,}", *(cell(peer, size) for peer in HEADLINE_PEERS)] for size in sizes)
+    yield from tables.rows(["boxes", *HEADLINE_PEERS], body, left=0)
+
+
+def write_headline(record: dict[str, Any], readme: Path) -> None:
+    text = readme.read_text(encoding="utf-8")
+    before, _, rest = text.partition(HEADLINE_BEGIN)
+    _, _, after = rest.partition(HEADLINE_END)
+    if not after:
+        raise SystemExit(f"{readme} must have the lines {HEADLINE_BEGIN} and {HEADLINE_END}: nothing is written to it")
+    write(readme, f"{before}{HEADLINE_BEGIN}\n\n" + "\n".join(headline(record)) + f"\n{HEADLINE_END}{after}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The benchmarks' own code: what they compare with is right, and what they say is what was measured."""
 
 import shutil
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,11 +12,15 @@ from hashnms.boxes import pairwise_iou
 if shutil.which("c++") is None:
     pytest.skip("the loops to compare with need a C++ compiler", allow_module_level=True)
 
-from benchmarks.compare import Series, difference, fitted_exponent, interleaved
+from benchmarks.compare import Result, Series, difference, fitted_exponent, interleaved
 from benchmarks.later_algorithms import LATER, matrix_nms
-from benchmarks.page import page
+from benchmarks.page import HEADLINE_BEGIN, HEADLINE_END, draw, of_set, page, write_headline
 from benchmarks.peers import Peer, Workload
 from benchmarks.plain import plain_nms, plain_soft_nms
+from benchmarks.quality import quality, sets_with_truth
+from benchmarks.quick import LEAST_SHARE, Ratio, ratios
+from benchmarks.record import load, save
+from benchmarks.tables import Family
 
 LATER_BY_NAME = {peer.name: peer for peer in LATER}
 
@@ -145,38 +148,160 @@ def test_what_differs_is_said():
 
 def test_rounds_are_interleaved_and_long_calls_have_fewer(monkeypatch):
     called = []
-    monkeypatch.setattr("benchmarks.compare.ENOUGH", 0.0)
-    assert interleaved({"a": lambda: called.append("a")}, rounds=3)["a"][0] > 0
-    monkeypatch.setattr("benchmarks.compare.ENOUGH", 60.0)
-    called.clear()
-    times = interleaved({name: lambda name=name: called.append(name) for name in "ab"}, rounds=3)
+    calls = {name: lambda name=name: called.append(name) for name in "ab"}
+    monkeypatch.setattr("benchmarks.compare.ROUND", 0.0)  # no call is short
+    times = interleaved(calls, rounds=3)
     assert [len(taken) for taken in times.values()] == [3, 3]
-    changes = sum(one != other for one, other in pairwise(called))
-    assert changes == 2 * 4 - 1  # to warm up, and three rounds
+    assert "".join(called) == "ab" + 3 * "ab"  # to warm up, and three rounds
+    called.clear()
+    monkeypatch.setattr("benchmarks.compare.ENOUGH", 2.0)
+    times = interleaved(calls, rounds=3, first_seconds={"a": 2.5})  # it has had enough
+    assert times["a"] == [2.5]
+    assert "".join(called) == 4 * "b"
+
+
+def test_a_peer_that_needs_too_much_memory_is_left_out(monkeypatch):
+    monkeypatch.setattr("benchmarks.compare.MOST_BYTES", 1000)
+    peers = [Peer("large", "hashnms", plain_nms, bytes_per_pair=1)]
+    assert [Series(OURS, peers, lambda *_: True).run(workload(n), rounds=1)[1].answer for n in (30, 40)] == [
+        "same",
+        "over 4 GB",
+    ]
+
+
+def results_of(best_of, sizes=(10_000, 100_000)):
+    return [
+        {"workload": "w", "boxes": size, "peer": peer, "best": best(size), "median": best(size), "answer": answer}
+        for size in sizes
+        for peer, best, answer in best_of
+    ]
+
+
+RESULTS = results_of(
+    [
+        ("ours", lambda size: size * 1e-8, "same"),
+        ("theirs", lambda size: size**2 * 1e-11, "3 boxes missing, 0 more, of 9"),
+        ("faster", lambda size: size * 0.9e-8, "same boxes, not by score"),
+        ("rough", lambda size: size * 1e-9, "recall 90.0%, precision 80.0%"),
+        ("slow", lambda _: None, "over a minute"),
+        ("broken", lambda _: None, "fails: ValueError"),
+    ]
+)
 
 
 def test_the_page_shows_ratios_what_differs_and_how_time_grows():
-    results = [
-        {"workload": "w", "boxes": size, "peer": peer, "best": best, "median": best, "answer": answer}
-        for size in (10_000, 100_000)
-        for peer, best, answer in [
-            ("ours", size * 1e-8, "same"),
-            ("theirs", size**2 * 1e-11, "3 boxes missing, 0 more, of 9"),
-            ("slow", None, "over a minute"),
-            ("broken", None, "fails: ValueError"),
-        ]
-    ]
     record = {
         "machine": "a machine",
         "versions": {"theirs": "1.0"},
-        "families": {"f": {"title": "A title", "results": results}},
+        "families": {"f": {"title": "A title", "results": RESULTS}},
         "memory": {"boxes": 1000, "bytes": {"nms": {"ours": 64_000, "theirs": None}}},
     }
     text = "\n".join(page(record))
     assert "The machine: a machine. theirs 1.0." in text
-    assert "| w | 10,000 | 10 | 10x differs |  | fails |" in text
-    assert "- theirs, w, 100,000 boxes: 3 boxes missing, 0 more, of 9." in text
-    assert "from 10,000 boxes on: ours 1.00, theirs 2.00." in text
-    assert "| ours | 64 |" in text
-    assert "| theirs | unknown |" in text
+    assert "| 10,000 | 10 | 10x * | 0.90x | 0.10x | > 1 min | fails |" in text
+    assert "- theirs: 3 boxes missing, 0 more, of 9.\n- faster: same boxes, not by score.\n" in text
+    assert "from 10,000 boxes on: ours 1.00, theirs 2.00, faster 1.00, rough 1.00." in text
+    assert "| w | 10,000 | 90.0%, 80.0% |" in text
+    assert "- A title, w, 10,000 boxes: faster takes 0.90x our time.\n- A title, w, 100,000" in text
+    assert "rough takes" not in text
+    assert "| nms | ours | 64 |" in text
+    assert "| nms | theirs | unknown |" in text
     assert fitted_exponent([(10, 1.0), (100, 10.0)]) == pytest.approx(1.0)
+
+
+def test_the_page_shows_average_precision(tmp_path):
+    numbers = {"map": 0.3, "recall_50": 0.8, "boxes": 5}
+    kinds = ["recall_of_nms", "precision_of_nms", "matched_recall_of_nms", "matched_precision_of_nms"]
+    agreed = dict.fromkeys(kinds, 0.9)
+    measured = [
+        {
+            "method": method,
+            "alpha": alpha,
+            "num_hashes": count,
+            "most_in": most_in,
+            "seconds": seconds,
+            "map_50": precision,
+        }
+        | numbers
+        | agreed
+        for method, alpha, count, precision, seconds in [
+            ("NMS", None, None, 0.5, 2.0),
+            ("Soft-NMS", None, None, 0.51, 4.0),
+            ("HNMS", 0.7, 1, 0.4, 1.0),
+        ]
+        for most_in in (100, 9000)
+    ]
+    groups = {"over_hashes": measured, "over_most_in": measured, "later": measured}
+    text = "\n".join(of_set("a_set", groups))
+    assert "HNMS (NMS: 50.0, Soft-NMS: 51.0):\n\n|  | alpha 0.7 |\n|---|---:|\n| K = 1 | 40.0 |" in text
+    assert "| 9,000 | 50.0 (1.00) | 51.0 (2.00) | 40.0 (0.50) |" in text
+    assert "| HNMS 0.7/1 | 40.0 | 30.0 | 80.0 | 0.50x | 90.0 | 90.0 | 90.0 | 90.0 |" in text
+    draw({"families": {"nms-0.5": {"title": "A title", "results": RESULTS}}, "quality": {"a_set": groups}}, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["benchmarks-a_set.svg", "benchmarks-nms.svg"]
+    assert "A title" in (tmp_path / "benchmarks-nms.svg").read_text()
+
+
+def test_the_headline_is_written_between_its_lines(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{HEADLINE_BEGIN}\nold\n{HEADLINE_END}\nafter\n")
+    peers = [("ours", lambda size: size * 1e-8, "same"), ("lsnms", lambda size: size * 2e-8, "same")]
+    record = {"families": {name: {"results": results_of(peers)} for name in ("nms-0.5", "nms-0.7")}}
+    write_headline(record, readme)
+    text = readme.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "| 10,000 | > 1 min / > 1 min | 2.0x / 2.0x |" in text
+    assert "old" not in text
+    write_headline(record, readme)
+    assert readme.read_text() == text
+    readme.write_text("nothing here")
+    with pytest.raises(SystemExit, match="must have the lines"):
+        write_headline(record, readme)
+    assert readme.read_text() == "nothing here"
+
+
+def test_results_are_written_a_line_each_and_read_back(tmp_path):
+    record = {"machine": "m", "families": {"f": {"title": "t", "results": RESULTS}}, "quality": {}, "none": []}
+    save(record, tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == record
+    lines = (tmp_path / "results.json").read_text().splitlines()
+    assert sum('"peer"' in line for line in lines) == len(RESULTS)
+
+
+def test_a_ratio_that_fell_by_more_than_half_is_found():
+    results = [
+        Result("w", 10_000, peer, best, best, "same") for peer, best in [("ours", 1.0), ("theirs", 4.9), ("rough", 0.1)]
+    ]
+    theirs, rough = ratios(Family(RESULTS), "f", results)
+    assert (theirs.committed, theirs.now) == (pytest.approx(10.0), 4.9)
+    assert theirs.share < LEAST_SHARE < rough.share
+    assert Ratio("f", ("w", 1), "hashnms hnms", 0.1, 0.3).share == pytest.approx(1 / 3)  # it has become slow itself
+
+
+def test_average_precision_is_measured_of_sets_with_ground_truth(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.quality.ALPHAS", [0.7])
+    monkeypatch.setattr("benchmarks.quality.HASHES", [1])
+    monkeypatch.setattr("benchmarks.quality.MOST_IN", [50, 300])
+    work = workload(labelled=True)
+    found = {"boxes": work.boxes, "scores": work.scores, "labels": work.labels}
+    best = nms(work.boxes, work.scores, 0.5, labels=work.labels)[:10]
+    truth = {"gt_boxes": work.boxes[best], "gt_labels": work.labels[best], "gt_ignore": np.zeros(10, bool)}
+    for name, image in {"with": found | truth, "without": found}.items():
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / "1.npz", **image)
+    assert [path.name for path in sets_with_truth(tmp_path)] == ["with"]
+    groups = quality(tmp_path / "with")
+    exact, *others = groups["later"]
+    assert exact["method"] == "NMS"
+    assert exact["recall_50"] == exact["recall_of_nms"] == 1.0
+    assert {one["method"] for one in others} >= {
+        "HNMS",
+        "HNMS + NMS",
+        "Soft-NMS",
+        "Fast NMS",
+        "Matrix NMS",
+        "Cluster-NMS",
+    }
+    assert next(one for one in others if one["method"] == "Cluster-NMS")["map"] == exact["map"]
+    assert {one["most_in"] for one in groups["over_most_in"]} == {50, 300}
+    assert len(groups["over_hashes"]) == 5

@@ -1,0 +1,103 @@
+"""Has something become slow? A part of `python -m benchmarks` in two minutes, against the results that are committed.
+
+    python -m benchmarks.quick
+
+Ratios of one run are compared with ratios of another, for machines differ, and so do days. Fails where one has fallen
+by more than half.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks import workloads
+from benchmarks.__main__ import on_one_thread
+from benchmarks.compare import Result, Series
+from benchmarks.families import nms_is_right, soft_nms_is_right
+from benchmarks.peers import LABELLED_NMS, NMS, OUR_NMS, OUR_SOFT_NMS, SOFT_NMS, Peer, Workload
+from benchmarks.record import COMMITTED, load
+from benchmarks.tables import Family
+
+LEAST_SHARE = 0.5
+#: Peers that are quick themselves, and our own HNMS, whose ratio is that of the time it takes: it must not rise.
+PEERS = ["hashnms hnms:0.7/1", "torchvision", "lsnms", "powerboxes nms", "OpenCV", "onnxruntime", "plain loop"]
+
+
+class Ratio(NamedTuple):
+    """How many times as long as ours a peer takes, then and now."""
+
+    family: str
+    workload: tuple[str, int]
+    peer: str
+    committed: float
+    now: float
+
+    @property
+    def share(self) -> float:
+        """Of the committed ratio that is left; for HNMS, whose own time it is, the other way round."""
+        share = self.now / self.committed
+        return 1 / share if self.peer.startswith("hashnms") else share
+
+
+def runs() -> list[tuple[str, Series, list[Workload]]]:
+    def series(ours: Peer, peers: list[Peer], is_right) -> Series:
+        return Series(ours, [peer for peer in peers if peer.name in PEERS and peer.installed()], is_right)
+
+    def scenes(iou_threshold: float) -> list[Workload]:
+        return list(workloads.scenes("parking_lot", workloads.sizes_to(45_000), iou_threshold))
+
+    return [
+        ("nms-0.5", series(OUR_NMS, NMS, nms_is_right), scenes(0.5)),
+        ("nms-0.7", series(OUR_NMS, NMS, nms_is_right), scenes(0.7)),
+        ("soft-nms", series(OUR_SOFT_NMS, SOFT_NMS, soft_nms_is_right), scenes(0.5)[:-1]),
+        ("classes", series(OUR_NMS, LABELLED_NMS, nms_is_right), list(workloads.classes(45_000))[2:3]),
+    ]
+
+
+def ratios(committed: Family, family: str, results: list[Result]) -> Iterator[Ratio]:
+    ours = results[0].best
+    for result in results[1:]:
+        work = result.workload, result.boxes
+        before = committed.ratio(work, result.peer)
+        if before and result.best and ours:
+            yield Ratio(family, work, result.peer, before, result.best / ours)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", type=Path, default=COMMITTED, help="results of python -m benchmarks")
+    families = load(parser.parse_args().against)["families"]
+    on_one_thread()
+    found: list[Ratio] = []
+    console = Console()
+    for name, series, works in runs():
+        committed = Family(families[name]["results"])
+        for work in track(works, description=f"{name} …", console=console, transient=True):
+            found += ratios(committed, name, series.run(work, rounds=7))
+    fallen = [ratio for ratio in found if ratio.share < LEAST_SHARE]
+    console.print(table(found))
+    if fallen:
+        named = "; ".join(f"{one.family}, {one.workload[1]:,} boxes, {one.peer}" for one in fallen)
+        raise SystemExit(f"fell by more than half: {named}")
+    console.print(f"none of {len(found)} ratios fell by more than half")
+
+
+def table(found: list[Ratio]) -> Table:
+    shown = Table("family", "workload", "boxes", "peer", "committed", "now", "share")
+    for one in found:
+        mark = "red" if one.share < LEAST_SHARE else ""
+        name, size = one.workload
+        numbers = [f"{one.committed:.2f}x", f"{one.now:.2f}x", f"{one.share:.0%}"]
+        shown.add_row(one.family, name, f"{size:,}", one.peer, *numbers, style=mark)
+    return shown
+
+
+if __name__ == "__main__":
+    main()
