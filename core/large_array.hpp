@@ -19,19 +19,21 @@
 namespace hashnms {
 
 enum class Filled { no, with_zeros };
+enum class Pages { huge, small };  // small where little of a large array will be used
 
 template <class T>
 class LargeArray {
   static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_copyable_v<T>);
 
  public:
-  explicit LargeArray(size_t size, Filled filled = Filled::no)
+  explicit LargeArray(size_t size, Filled filled = Filled::no, [[maybe_unused]] Pages pages = Pages::huge)
       : data_(allocate(size * sizeof(T), filled), Free{size * sizeof(T)}), size_(size) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     constexpr uintptr_t kHugePage = 2 << 20;
     const auto begin = (reinterpret_cast<uintptr_t>(data_.get()) + kHugePage - 1) / kHugePage * kHugePage;
     const auto end = reinterpret_cast<uintptr_t>(data_.get() + size) / kHugePage * kHugePage;
-    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only advice
+    const bool wanted = pages == Pages::huge && begin < end;
+    if (wanted) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only advice
 #endif
   }
 

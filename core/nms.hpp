@@ -154,7 +154,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
     const auto strips = Strips::dividing(input, ids, parts);
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {
-        return nms_in_strips<Index>(input, ids, options.score_threshold, rule, strips, suppressors);
+        return NmsInStrips<T, Score, Index>(input, ids, rule, strips, suppressors).rows(options.score_threshold);
       };
       return grid_serves(rule) ? run.template operator()<KeptGrid<T, first>>()
                                : run.template operator()<KeptPyramid<T, first>>();
@@ -162,8 +162,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
   }
   RankedBoxes<T> ranked(input, ids, claims_above(input, options.score_threshold));
   keep_greedily<first>(ranked, rule, options.max_output, suppressors);
-  ranked.rows.shrink(ranked.kept);
-  return std::move(ranked.rows);
+  return std::move(ranked).kept_rows();
 }
 
 }  // namespace detail

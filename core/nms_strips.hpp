@@ -1,13 +1,15 @@
-// Greedy NMS of one huge input on several threads, exactly.
+// Greedy NMS of one huge input strip by strip, exactly: on several threads, and with little in use at a time.
 //
-// Whether a box is kept depends only on boxes of higher rank that overlap it. In each strip of the plane a thread goes
-// through the boxes by rank. A box that crosses a border has to wait, as does one that overlaps a waiting box and no
-// kept one; all others are decided for good. Those that wait are few: they are decided afterwards, in order.
+// Whether a box is kept depends only on boxes of higher rank that overlap it. A thread goes through its strips one
+// after the other, in each through the boxes by rank. A box that reaches into the next strip has to wait, as does one
+// that overlaps a waiting box and no kept one; all others are decided for good. Those that wait are looked at again in
+// the next strip, among its boxes. What still waits where the range of one thread ends is decided at last, in order.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -25,147 +27,212 @@
 
 namespace hashnms::detail {
 
-// One thread's work. An Index files kept boxes and finds one that overlaps a given box.
-template <class T, class Index>
-class StripWork {
+// The rows of the boxes that begin in the strips of a range, strip by strip; in the first strip also of those that
+// reach into the range.
+template <class T, class Score>
+class StripRows {
  public:
-  using Cells = typename Index::Cells;
-
-  StripWork(RankedBoxes<T> boxes, const OverlapRule<T>& rule)
-      : boxes_(std::move(boxes)),
-        waiting_boxes_(boxes_.size(), boxes_.labelled()),
-        kept_(rule, boxes_),
-        waiting_(rule, waiting_boxes_) {}
-
-  // Decides what can be decided within the strip.
-  void decide(const Strips& strips, size_t strip, Suppressors& suppressors) {
-    Cells cells;
-    for (size_t k = Cells::kBoxes; !boxes_.done(); ++boxes_.next, ++k) {
-      if (k == Cells::kBoxes) {
-        kept_.look_at(boxes_, boxes_.next, cells);
-        k = 0;
-      }
-      const Corners<T> box = boxes_.corners[boxes_.next];
-      const LabelId<T> label = boxes_.label(boxes_.next);
-      const uint32_t row = boxes_.rows[boxes_.next];
-      const uint32_t found = kept_.find(box, label, cells, k);
-      const bool removed = found != kNone;
-      if (removed && !suppressors.wanted()) continue;
-      if (strips.crosses(strip, strips.span(box, label)) || waiting_.find(box, label, cells, k) != kNone) {
-        undecided_.push_back(row);  // perhaps only which box removes it
-        if (removed) continue;
-        waiting_boxes_.keep(box, label, row);
-        waiting_.add(box, label, cells, k);
-      } else {
-        suppressors.set(row, removed ? boxes_.rows[found] : row);
-        if (removed) continue;
-        boxes_.keep(box, label, row);
-        kept_.add(box, label, cells, k);
-      }
+  StripRows(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold, const Strips& strips,
+            Strips::Range range)
+      : first_(range.begin), starts_(range.end - range.begin + 2), rows_(0), input_(input) {
+    const double begin = strips.begin(range.begin), end = strips.end(range.end - 1);
+    const size_t count = range.end - range.begin;
+    LargeArray<uint16_t> places(input.count);  // of the boxes among the strips; `count` of those that are not wanted
+    strips.for_each_span(input, ids, [&](size_t row, Strips::Span span) {
+      const bool takes_part = static_cast<double>(input.scores[row]) > score_threshold && span.from < end &&
+                              (span.from >= begin || span.to > begin);
+      places[row] = static_cast<uint16_t>(takes_part ? std::max(strips.strip_at(span.from), first_) - first_ : count);
+    });
+    for (const uint16_t place : places) ++starts_[place + 1];
+    starts_.pop_back();
+    std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
+    rows_ = LargeArray<uint32_t>(starts_.back());
+    std::vector<size_t> ends(starts_.begin(), starts_.end() - 1);
+    for (size_t row = 0; row < input.count; ++row) {
+      if (places[row] < count) rows_[ends[places[row]]++] = static_cast<uint32_t>(row);
     }
   }
 
-  const Index& index() const { return kept_; }
-  const std::vector<uint32_t>& undecided() const { return undecided_; }
-  RankedBoxes<T> take_boxes() && { return std::move(boxes_); }
-  uint32_t kept_row(size_t position) const { return boxes_.rows[position]; }
+  // The claims of those of one strip and some more, greatest first.
+  Claims<Score> claims(size_t strip, const std::vector<Claim<Score>>& more) const {
+    const uint32_t* const begin = rows_.begin() + starts_[strip - first_];
+    const uint32_t* const end = rows_.begin() + starts_[strip - first_ + 1];
+    Claims<Score> claims(static_cast<size_t>(end - begin) + more.size());
+    std::transform(begin, end, claims.begin(), [&](uint32_t row) { return input_.claim(row); });
+    std::copy(more.begin(), more.end(), claims.end() - more.size());
+    sort_claims(claims);
+    return claims;
+  }
 
  private:
-  RankedBoxes<T> boxes_, waiting_boxes_;
-  Index kept_, waiting_;
-  std::vector<uint32_t> undecided_;  // rows
+  size_t first_;
+  std::vector<size_t> starts_;
+  LargeArray<uint32_t> rows_;
+  const Input<T, Score>& input_;
 };
 
-// The claims of the boxes that belong to a strip, greatest first.
-template <class T, class Score>
-Claims<Score> claims_of_strip(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
-                              const Strips& strips, size_t strip) {
-  Claims<Score> claims(input.count);
-  size_t taking_part = 0;
-  const auto touches = strips.touching(strip);
-  strips.for_each_span(input, ids, [&](size_t row, Strips::Span span) {
-    claims[taking_part] = input.claim(row);
-    taking_part += touches(span) & (static_cast<double>(input.scores[row]) > score_threshold);
-  });
-  claims.shrink(taking_part);
-  sort_claims(claims);
-  return claims;
-}
-
-// Decides, by rank, the boxes that wait: against what is kept in the strips they touch and what is kept of themselves,
-// which is moved to the front.
+// An Index files kept boxes and finds one that overlaps a given box.
 template <class T, class Score, class Index>
-void decide_the_rest(const Input<T, Score>& input, const Strips& strips,
-                     const std::vector<std::optional<StripWork<T, Index>>>& works, const OverlapRule<T>& rule,
-                     RankedBoxes<T>& waiting, Suppressors& suppressors) {
-  Index index(rule, waiting);
-  typename Index::Cells cells;
-  for (size_t k = Index::Cells::kBoxes; !waiting.done(); ++waiting.next, ++k) {
-    if (k == Index::Cells::kBoxes) {
-      index.look_at(waiting, waiting.next, cells);
-      k = 0;
+class NmsInStrips {
+ public:
+  NmsInStrips(const Input<T, Score>& input, const LabelIds<T>& ids, const OverlapRule<T>& rule, const Strips& strips,
+              Suppressors& suppressors)
+      : input_(input),
+        ids_(ids),
+        rule_(rule),
+        strips_(strips),
+        suppressors_(suppressors),
+        kept_(strips.count()),
+        most_late_(strips.ranges()),
+        waiting_(strips.ranges()) {}
+
+  // The kept rows by rank.
+  LargeArray<uint32_t> rows(double score_threshold) {
+    run_parts(strips_.ranges(), [&](size_t range) { sweep(range, score_threshold); });
+    std::vector<LargeArray<uint32_t>> all;
+    all.push_back(decide_the_rest());
+    for (auto& of_strip : kept_) {
+      all.push_back(std::move(of_strip->boxes).kept_rows());
+      of_strip.reset();  // the memory is needed
     }
-    const Corners<T> box = waiting.corners[waiting.next];
-    const LabelId<T> label = waiting.label(waiting.next);
-    const uint32_t row = waiting.rows[waiting.next];
+    size_t count = 0;
+    for (const LargeArray<uint32_t>& some : all) count += some.size();
+    Claims<Score> claims(count);
+    Claim<Score>* end = claims.begin();
+    for (const LargeArray<uint32_t>& some : all) {
+      end = std::transform(some.begin(), some.end(), end, [&](uint32_t row) { return input_.claim(row); });
+    }
+    all.clear();
+    sort_claims(claims);
+    LargeArray<uint32_t> rows(count);
+    std::transform(claims.begin(), claims.end(), rows.begin(), [](const auto& claim) { return claim.box(); });
+    return rows;
+  }
+
+ private:
+  using Cells = typename Index::Cells;
+
+  // What is kept in a strip.
+  struct Kept {
+    RankedBoxes<T> boxes;
+    Index index;
+
+    Kept(RankedBoxes<T> some_boxes, Index some_index) : boxes(std::move(some_boxes)), index(std::move(some_index)) {}
+  };
+
+  void sweep(size_t number, double score_threshold) {
+    const Strips::Range range = strips_.range(number);
+    std::optional<StripRows<T, Score>> rows(std::in_place, input_, ids_, score_threshold, strips_, range);
+    std::vector<Claim<Score>>& waiting = waiting_[number];
+    for (size_t strip = range.begin; strip < range.end; ++strip) {
+      RankedBoxes<T> boxes(input_, ids_, rows->claims(strip, waiting));
+      if (strip + 1 == range.end) rows.reset();  // the memory is needed
+      waiting = decide(std::move(boxes), strip, range.begin, most_late_[number]);
+    }
+  }
+
+  // Decides what can be decided in a strip; the claims of those that wait.
+  std::vector<Claim<Score>> decide(RankedBoxes<T> boxes, size_t strip, size_t first_strip, size_t& most_late) {
+    Index index(rule_, boxes);  // here, where it is found fastest, until it is complete
+    RankedBoxes<T> waiting_boxes(boxes.size(), boxes.labelled(), Pages::small);
+    Index waiting(rule_, waiting_boxes);
+    std::vector<Claim<Score>> claims;
+    const double first_begin = strips_.begin(first_strip), begin = strips_.begin(strip), end = strips_.end(strip);
+    const bool suppressors_wanted = suppressors_.wanted();
+    Cells cells;
+    for (size_t k = Cells::kBoxes; !boxes.done(); ++boxes.next, ++k) {
+      if (k == Cells::kBoxes) {
+        index.look_at(boxes, boxes.next, cells);
+        k = 0;
+      }
+      const Corners<T> box = boxes.corners[boxes.next];
+      const LabelId<T> label = boxes.label(boxes.next);
+      const uint32_t row = boxes.rows[boxes.next];
+      const uint32_t found = index.find(box, label, cells, k);
+      if (found != kNone && !suppressors_wanted) continue;
+      const Strips::Span span = strips_.span(box, label);
+      Claim<Score> by{};
+      if (found != kNone) by = input_.claim(boxes.rows[found]);
+      if (span.from < begin) {
+        by.raise_to(found_in({std::max(strips_.strip_at(span.from), first_strip), strip}, box, label, cells, k));
+      }
+      if (by.exists() && !suppressors_wanted) continue;
+      if (span.from < first_begin || span.to > end || waiting.find(box, label, cells, k) != kNone) {
+        claims.push_back(input_.claim(row));  // perhaps only which box removes it is not known
+        if (by.exists()) continue;
+        waiting_boxes.keep(box, label, row);
+        waiting.add(box, label, cells, k);
+      } else {
+        suppressors_.set(row, by.exists() ? by.box() : row);
+        if (by.exists()) continue;
+        boxes.keep(box, label, row);
+        index.add(box, label, cells, k);
+        if (span.from < begin) most_late = std::max(most_late, strip - strips_.strip_at(span.from));
+      }
+    }
+    kept_[strip].emplace(std::move(boxes), std::move(index));
+    return claims;
+  }
+
+  // The claim of the first box by rank that is kept in some strips and suppresses this one.
+  Claim<Score> found_in(Strips::Range strips, const Corners<T>& box, LabelId<T> label, const Cells& cells,
+                        size_t k) const {
     Claim<Score> best{};
-    const uint32_t found = index.find(box, label, cells, k);
-    if (found != kNone) best.raise_to(input.claim(waiting.rows[found]));
-    for (size_t strip = 0; strip < works.size(); ++strip) {
-      if (!strips.touches(strip, strips.span(box, label))) continue;
-      const uint32_t found_there = works[strip]->index().find(box, label, cells, k);
-      if (found_there != kNone) best.raise_to(input.claim(works[strip]->kept_row(found_there)));
+    for (size_t strip = strips.begin; strip < strips.end; ++strip) {
+      const uint32_t found = kept_[strip]->index.find(box, label, cells, k);
+      if (found != kNone) best.raise_to(input_.claim(kept_[strip]->boxes.rows[found]));
     }
-    suppressors.set(row, best.exists() ? best.box() : row);
-    if (best.exists()) continue;
-    waiting.keep(box, label, row);
-    index.add(box, label, cells, k);
+    return best;
   }
-}
 
-template <class T, class Score, class Index>
-RankedBoxes<T> undecided_boxes(const Input<T, Score>& input, const LabelIds<T>& ids,
-                               const std::vector<std::optional<StripWork<T, Index>>>& works) {
-  std::vector<uint32_t> rows;
-  for (const auto& work : works) rows.insert(rows.end(), work->undecided().begin(), work->undecided().end());
-  std::sort(rows.begin(), rows.end());  // a box may be undecided in several strips
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  Claims<Score> claims(rows.size());
-  std::transform(rows.begin(), rows.end(), claims.begin(), [&](uint32_t row) { return input.claim(row); });
-  sort_claims(claims);
-  return RankedBoxes<T>(input, ids, claims);
-}
+  // Decides, by rank, the boxes that wait where ranges end: against what is kept in the strips they touch and what is
+  // kept of themselves. The rows of these.
+  LargeArray<uint32_t> decide_the_rest() {
+    std::vector<Claim<Score>> all;
+    for (const auto& some : waiting_) all.insert(all.end(), some.begin(), some.end());
+    if (all.empty()) return LargeArray<uint32_t>(0);
+    Claims<Score> claims(all.size());
+    std::copy(all.begin(), all.end(), claims.begin());
+    sort_claims(claims);  // a box may wait in several ranges
+    claims.shrink(static_cast<size_t>(
+        std::unique(claims.begin(), claims.end(), [](const auto& a, const auto& b) { return a.box() == b.box(); }) -
+        claims.begin()));
+    const size_t most_late = *std::max_element(most_late_.begin(), most_late_.end());
 
-// The kept rows by rank.
-template <class Index, class T, class Score>
-LargeArray<uint32_t> nms_in_strips(const Input<T, Score>& input, const LabelIds<T>& ids, double score_threshold,
-                                   const OverlapRule<T>& rule, const Strips& strips, Suppressors& suppressors) {
-  std::vector<std::optional<StripWork<T, Index>>> works(strips.count());
-  run_parts(strips.count(), [&](size_t strip) {
-    works[strip].emplace(RankedBoxes<T>(input, ids, claims_of_strip(input, ids, score_threshold, strips, strip)), rule);
-    works[strip]->decide(strips, strip, suppressors);
-  });
-  RankedBoxes<T> waiting = undecided_boxes(input, ids, works);
-  decide_the_rest(input, strips, works, rule, waiting, suppressors);
-
-  std::vector<RankedBoxes<T>> all;
-  all.push_back(std::move(waiting));
-  size_t kept = all[0].kept;
-  for (auto& work : works) {
-    all.push_back(std::move(*work).take_boxes());
-    kept += all.back().kept;
-    work.reset();  // the memory is needed
+    RankedBoxes<T> boxes(input_, ids_, claims);
+    Index index(rule_, boxes);
+    Cells cells;
+    for (size_t k = Cells::kBoxes; !boxes.done(); ++boxes.next, ++k) {
+      if (k == Cells::kBoxes) {
+        index.look_at(boxes, boxes.next, cells);
+        k = 0;
+      }
+      const Corners<T> box = boxes.corners[boxes.next];
+      const LabelId<T> label = boxes.label(boxes.next);
+      const uint32_t row = boxes.rows[boxes.next];
+      const Strips::Span span = strips_.span(box, label);
+      // A kept box that begins where this one ends, or before, was kept at most so many strips later.
+      const size_t end = std::min(strips_.strip_at(span.to) + most_late + 1, strips_.count());
+      Claim<Score> by = found_in({strips_.strip_at(span.from), end}, box, label, cells, k);
+      const uint32_t found = index.find(box, label, cells, k);
+      if (found != kNone) by.raise_to(input_.claim(boxes.rows[found]));
+      suppressors_.set(row, by.exists() ? by.box() : row);
+      if (by.exists()) continue;
+      boxes.keep(box, label, row);
+      index.add(box, label, cells, k);
+    }
+    return std::move(boxes).kept_rows();
   }
-  Claims<Score> claims(kept);
-  size_t filled = 0;
-  for (const RankedBoxes<T>& boxes : all) {
-    for (size_t k = 0; k < boxes.kept; ++k) claims[filled++] = input.claim(boxes.rows[k]);
-  }
-  all.clear();
-  sort_claims(claims);
-  LargeArray<uint32_t> rows(kept);
-  std::transform(claims.begin(), claims.end(), rows.begin(), [](const auto& claim) { return claim.box(); });
-  return rows;
-}
+
+  const Input<T, Score>& input_;
+  const LabelIds<T>& ids_;
+  const OverlapRule<T>& rule_;
+  const Strips& strips_;
+  Suppressors& suppressors_;
+  std::vector<std::optional<Kept>> kept_;  // in each strip
+  // Of each range: how many strips after the one it begins in a box was kept, at most; and what still waits.
+  std::vector<size_t> most_late_;
+  std::vector<std::vector<Claim<Score>>> waiting_;
+};
 
 }  // namespace hashnms::detail

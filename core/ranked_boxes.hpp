@@ -22,12 +22,15 @@ struct RankedBoxes {
   LargeArray<uint32_t> rows;      // in the input
   size_t next = 0, kept = 0;
 
-  RankedBoxes(size_t count, bool labelled) : corners(count), labels(labelled ? count : 0), rows(count) {}
+  RankedBoxes(size_t count, bool labelled, Pages pages)
+      : corners(count, Filled::no, pages),
+        labels(labelled ? count : 0, Filled::no, pages),
+        rows(count, Filled::no, pages) {}
 
   // Boxes whose claims are sorted.
   template <class Score>
   RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, const Claims<Score>& claims)
-      : RankedBoxes(claims.size(), input.labels != nullptr) {
+      : RankedBoxes(claims.size(), input.labels != nullptr, Pages::huge) {
     for (size_t k = 0; k < claims.size(); ++k) {
       if (k + kAhead < claims.size()) prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});
       const uint32_t row = claims[k].box();
@@ -44,6 +47,10 @@ struct RankedBoxes {
     corners[kept] = box;
     if (labelled()) labels[kept] = label;
     rows[kept++] = row;
+  }
+  LargeArray<uint32_t> kept_rows() && {
+    rows.shrink(kept);
+    return std::move(rows);
   }
   size_t size() const { return corners.size(); }
   bool labelled() const { return labels.size() > 0; }

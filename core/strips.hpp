@@ -1,19 +1,22 @@
-// The boxes of a call divided among threads: into strips of the plane, or into ranges of labels.
+// The boxes of a call divided into strips of the plane, or into ranges of labels.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <limits>
 #include <vector>
 
 #include "box.hpp"
+#include "dispatch.hpp"
 #include "input.hpp"
 #include "label_ids.hpp"
 
 namespace hashnms {
 
-// Strips along one axis. Two boxes overlap only if both lie in one strip, or one of them crosses a border. Labels are
-// an axis like x and y, one that no box crosses a border of.
+// Strips along one axis, so small that what is looked up for the boxes of one stays in the cache, and at least one for
+// each thread, which takes several that follow each other: its range. Two boxes overlap only if both lie in one strip,
+// or one of them crosses a border. Labels are an axis like x and y, one that no box crosses a border of.
 class Strips {
  public:
   enum class Axis { x, y, label };
@@ -22,13 +25,18 @@ class Strips {
   struct Span {
     double from, to;
   };
+  // Of strips: the first, and the one after the last.
+  struct Range {
+    size_t begin, end;
+  };
 
   // Of about equal numbers of boxes, along the axis that promises the least time; one strip if none promises any gain.
   // All from a sample of the boxes.
   template <class T, class Score>
-  static Strips dividing(const Input<T, Score>& input, const LabelIds<T>& ids, size_t strips) {
+  static Strips dividing(const Input<T, Score>& input, const LabelIds<T>& ids, size_t ranges) {
+    const size_t strips = ranges * std::max<size_t>(input.count / ranges >> kLogBoxes, 1);
     Strips best;
-    double best_cost = kWorthwhile;
+    double best_cost = ranges > 1 ? kWorthwhile : kWorthwhileAlone;
     if (strips < 2) return best;
     for (const Axis axis : {Axis::x, Axis::y, Axis::label}) {
       if (axis == Axis::label && !input.labels) continue;
@@ -38,14 +46,16 @@ class Strips {
         const size_t row = input.sampled_row(k);
         spans.push_back(some.span(input.corners(row), ids[row]));
       }
-      some.place_borders(spans, strips);
+      some.place_borders(spans, strips, ranges);
       const double cost = some.cost(spans);
       if (cost < best_cost) best = some, best_cost = cost;
     }
     return best;
   }
 
-  size_t count() const { return borders_.size() + 1; }
+  size_t count() const { return count_; }
+  size_t ranges() const { return ranges_; }
+  Range range(size_t k) const { return {count_ * k / ranges_, count_ * (k + 1) / ranges_}; }
 
   template <class T>
   Span span(const Corners<T>& box, LabelId<T> label) const {
@@ -75,52 +85,59 @@ class Strips {
     }
   }
 
-  // A box belongs to the strip it begins in and to those whose first border it crosses.
-  auto touching(size_t strip) const {
-    return [begin = begin(strip), end = end(strip)](Span span) {
-      return (span.from < end) & ((span.from >= begin) | (span.to > begin));
-    };
+  // The strip that a place lies in.
+  HASHNMS_INLINE size_t strip_at(double place) const {
+    size_t strip = 0;
+    for (size_t step = begins_.size() / 2; step > 0; step /= 2) {
+      strip += begins_[strip + step] <= place ? step : 0;
+    }
+    return strip;
   }
-  bool touches(size_t strip, Span span) const { return touching(strip)(span); }
-  bool crosses(size_t strip, Span span) const { return span.from < begin(strip) || span.to > end(strip); }
+  double begin(size_t strip) const { return begins_[strip]; }
+  double end(size_t strip) const { return strip + 1 < begins_.size() ? begins_[strip + 1] : kInfinity; }
 
  private:
-  static constexpr size_t kSample = 1024;
-  static constexpr double kWorthwhile = 0.7;  // of the time that one strip takes
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static constexpr size_t kSample = 4096;
+  static constexpr int kLogBoxes = 19;  // that a strip has at least, where it is not for another thread
+  // A gain, as cost() counts it: for several threads, and for one, which finds more in the cache.
+  static constexpr double kWorthwhile = 0.7, kWorthwhileAlone = 1.2;
 
   Strips() = default;
   explicit Strips(Axis axis) : axis_(axis) {}
 
-  double begin(size_t strip) const {
-    return strip == 0 ? -std::numeric_limits<double>::infinity() : borders_[strip - 1];
-  }
-  double end(size_t strip) const {
-    return strip == borders_.size() ? std::numeric_limits<double>::infinity() : borders_[strip];
-  }
-
-  void place_borders(const std::vector<Span>& spans, size_t strips) {
+  void place_borders(const std::vector<Span>& spans, size_t strips, size_t ranges) {
     std::vector<double> middles;
     for (const Span& span : spans) middles.push_back(0.5 * span.from + 0.5 * span.to);
     std::sort(middles.begin(), middles.end());
-    for (size_t k = 1; k < strips; ++k) borders_.push_back(middles[k * middles.size() / strips]);
+    count_ = strips, ranges_ = ranges;
+    begins_.assign(std::bit_ceil(strips), kInfinity);
+    begins_[0] = -kInfinity;
+    for (size_t k = 1; k < strips; ++k) begins_[k] = middles[k * middles.size() / strips];
   }
 
-  // The share of the boxes in the fullest strip, and of those that cross a border: these are done again by one thread.
+  // The share of the boxes in the fullest range and of those that cross a border, which are looked at again; between
+  // ranges by one thread.
   double cost(const std::vector<Span>& spans) const {
-    size_t fullest = 0, crossing = 0;
-    for (size_t strip = 0; strip < count(); ++strip) {
-      size_t inside = 0;
-      for (const Span& span : spans) {
-        inside += touches(strip, span);
-        crossing += touches(strip, span) && crosses(strip, span);
+    std::vector<size_t> boxes(ranges_);
+    size_t crossing = 0;
+    for (const Span& span : spans) {
+      const size_t strip = strip_at(span.from);
+      size_t first = 0;
+      while (range(first).end <= strip) ++first;
+      for (size_t k = first; k < ranges_ && (k == first || span.to > begin(range(k).begin)); ++k) {
+        ++boxes[k];
+        crossing += k > first ? 4 : 0;
       }
-      fullest = std::max(fullest, inside);
+      crossing += span.to > end(strip);
     }
-    return static_cast<double>(fullest + 2 * crossing) / static_cast<double>(spans.size());
+    return static_cast<double>(*std::max_element(boxes.begin(), boxes.end()) + crossing) /
+           static_cast<double>(spans.size());
   }
 
   Axis axis_ = Axis::x;
-  std::vector<double> borders_;
+  size_t count_ = 1, ranges_ = 1;
+  std::vector<double> begins_{-kInfinity};  // of the strips; filled up to a power of two
 };
 
 }  // namespace hashnms
