@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ def _measure(kind: str, peer: str, size: int) -> int:
 
     call_of(workload(100))()  # whatever is loaded at the first call
     call = call_of(workload(size))
+    ctypes.CDLL(None).malloc_trim(0)  # else what was freed before would serve, unseen
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
     before = _resident("VmRSS")
     call()
