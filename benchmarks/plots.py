@@ -23,6 +23,7 @@ def growth(results: Results, title: str, path: Path) -> None:
     """Time over the number of boxes, ours in bold."""
     family = Family(results)
     figure, axes = plt.subplots(figsize=(7, 4.2))
+    axes.set_prop_cycle(color=mpl.colormaps["tab20"].colors)
     for peer in [family.ours, *family.others]:
         points = [(work[1], seconds) for work in family.works if (seconds := family.seconds(work, peer))]
         if points:
