@@ -90,7 +90,10 @@ def shown(console: Console, title: str, runs: Iterator[list[Result]]) -> Iterato
 
 
 def machine() -> str:
-    return f"{os.cpu_count()}-core {platform.machine()} virtual machine, Python {platform.python_version()}"
+    processor = Path("/proc/cpuinfo")
+    is_virtual = processor.exists() and "hypervisor" in processor.read_text(encoding="utf-8")
+    kind = f"{platform.machine()} virtual machine" if is_virtual else platform.machine()
+    return f"{os.cpu_count()}-core {kind}, Python {platform.python_version()}"
 
 
 def versions() -> dict[str, str]:

@@ -9,9 +9,9 @@ by more than half.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import track
@@ -47,7 +47,7 @@ class Ratio(NamedTuple):
 
 
 def runs() -> list[tuple[str, Series, list[Workload]]]:
-    def series(ours: Peer, peers: list[Peer], is_right) -> Series:
+    def series(ours: Peer, peers: list[Peer], is_right: Callable[[Workload, Any], bool]) -> Series:
         return Series(ours, [peer for peer in peers if peer.name in PEERS and peer.installed()], is_right)
 
     def scenes(iou_threshold: float) -> list[Workload]:

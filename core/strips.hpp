@@ -116,7 +116,7 @@ class Strips {
     for (size_t k = 1; k < strips; ++k) begins_[k] = middles[k * middles.size() / strips];
   }
 
-  // The share of the boxes in the fullest range and of those that cross a border, which are looked at again; between
+  // The share of the boxes in the fullest range, and how often boxes cross a border and are looked at again: between
   // ranges by one thread.
   double cost(const std::vector<Span>& spans) const {
     std::vector<size_t> boxes(ranges_);
@@ -129,7 +129,7 @@ class Strips {
         ++boxes[k];
         crossing += k > first ? 4 : 0;
       }
-      crossing += span.to > end(strip);
+      crossing += strip_at(span.to) - strip;  // it may be carried through many
     }
     return static_cast<double>(*std::max_element(boxes.begin(), boxes.end()) + crossing) /
            static_cast<double>(spans.size());

@@ -157,8 +157,6 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
 
 def num_hashes_value(num_hashes: Any) -> int:
     """The K of Multi-HNMS. More than a thousand shifts of a cell would only cost time."""
-    if type(num_hashes) is int and 1 <= num_hashes <= 1000:
-        return num_hashes
     return count_value("num_hashes", num_hashes, most=1000)
 
 

@@ -58,15 +58,12 @@ def hnms(
     >>> hnms(boxes, [0.8, 0.9, 0.5])
     array([1, 2])
     """
-    if (
-        type(boxes) is np.ndarray and type(alpha) is float and type(num_hashes) is int
-    ):  # first of all: for ten boxes every check counts
+    # An array goes to the core first of all: for ten boxes every check counts.
+    if type(boxes) is np.ndarray and type(alpha) is float and type(num_hashes) is int:
         keep = _core.hnms(boxes, scores, labels, core_family(alpha, num_hashes), box_format)
-        if keep is not None:
-            return keep
-    if type(boxes) is np.ndarray or not is_tensor(boxes):
-        return host_hnms(boxes, scores, labels, alpha, num_hashes, box_format)
-    return tensor_ops().hnms(boxes, scores, labels, alpha, num_hashes, box_format)  # type: ignore[no-any-return]
+        return _converted_hnms(boxes, scores, labels, alpha, num_hashes, box_format) if keep is None else keep
+    function = tensor_ops().hnms if is_tensor(boxes) else host_hnms
+    return function(boxes, scores, labels, alpha, num_hashes, box_format)
 
 
 @overload
@@ -141,12 +138,12 @@ def nms(
         )
         if result is not None:
             return result
-    if type(boxes) is np.ndarray or not is_tensor(boxes):
-        return host_nms(  # type: ignore[no-any-return]
-            boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, return_suppressor
-        )
-    op = tensor_ops().nms_suppressor if return_suppressor else tensor_ops().nms
-    return op(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)  # type: ignore[no-any-return]
+    settings = (iou_threshold, score_threshold, max_output, box_format)
+    if is_tensor(boxes):
+        op = tensor_ops().nms_suppressor if return_suppressor else tensor_ops().nms
+        return op(boxes, scores, labels, *settings)  # type: ignore[no-any-return]
+    function = _converted_nms if type(boxes) is np.ndarray else host_nms
+    return function(boxes, scores, labels, *settings, return_suppressor)  # type: ignore[no-any-return]
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float) -> NDArray[np.int64]:
@@ -227,15 +224,20 @@ def host_hnms(
 ) -> NDArray[np.int64]:
     """`hnms` by the core."""
     alpha, num_hashes = _validate.alpha_value(alpha), _validate.num_hashes_value(num_hashes)
-    family = core_family(alpha, num_hashes)
-    keep = _core.hnms(boxes, scores, labels, family, box_format)
+    keep = _core.hnms(boxes, scores, labels, core_family(alpha, num_hashes), box_format)
+    return _converted_hnms(boxes, scores, labels, alpha, num_hashes, box_format) if keep is None else keep
+
+
+def _converted_hnms(
+    boxes: Any, scores: Any, labels: Any, alpha: float, num_hashes: int, box_format: BoxFormatName
+) -> NDArray[np.int64]:
+    """What the core did not take as it is: it takes it converted, or the error says why."""
+    box_format = _validate.box_format_value(box_format)
+    box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+    keep = _core.hnms(box_array, score_array, label_array, core_family(alpha, num_hashes), box_format)
     if keep is None:
-        box_format = _validate.box_format_value(box_format)
-        box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
-        keep = _core.hnms(box_array, score_array, label_array, family, box_format)
-        if keep is None:
-            _validate.legal_numbers(box_array, score_array, box_format)
-            _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
+        _validate.legal_numbers(box_array, score_array, box_format)
+        _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
     return keep
 
 
@@ -275,17 +277,30 @@ def host_nms(
     return_suppressor: bool = False,
 ) -> Any:
     """`nms` by the core."""
-    result = _core.nms(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format, return_suppressor)
-    if result is None:
-        settings = (
-            _validate.share_value("iou_threshold", iou_threshold),
-            _validate.score_threshold_value(score_threshold),
-            _validate.max_output_value(max_output),
-            _validate.box_format_value(box_format),
-            return_suppressor,
-        )
-        result = _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format)
-    return result
+    settings = (iou_threshold, score_threshold, max_output, box_format, return_suppressor)
+    result = _core.nms(boxes, scores, labels, *settings)
+    return _converted_nms(boxes, scores, labels, *settings) if result is None else result
+
+
+def _converted_nms(
+    boxes: Any,
+    scores: Any,
+    labels: Any,
+    iou_threshold: float,
+    score_threshold: float | None,
+    max_output: int | None,
+    box_format: BoxFormatName,
+    return_suppressor: bool,
+) -> Any:
+    """As `_converted_hnms`."""
+    settings = (
+        _validate.share_value("iou_threshold", iou_threshold),
+        _validate.score_threshold_value(score_threshold),
+        _validate.max_output_value(max_output),
+        _validate.box_format_value(box_format),
+        return_suppressor,
+    )
+    return _on_plain_arrays(_core.nms, (boxes, scores, labels), settings, box_format)
 
 
 def host_soft_nms(
