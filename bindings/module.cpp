@@ -4,7 +4,6 @@
 // one of the right type and shape, a number is not legal, a name not known. src/hashnms/_validate.py then converts them
 // or says why.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "families.hpp"
 #include "hnms.hpp"
 #include "iou_hash.hpp"
 #include "nms.hpp"
@@ -44,10 +44,12 @@ auto unlocked(size_t boxes, const Work& work) {
   return work();
 }
 
-nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, const HashFamily& family,
+nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha, nb::handle num_hashes,
                 nb::handle box_format) {
+  const auto family = Families::find(alpha, num_hashes);
+  if (!family) return nb::none();
   return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
-    const auto kept = unlocked(input.count, [&] { return hashnms::hnms(input, family, num_threads); });
+    const auto kept = unlocked(input.count, [&] { return hashnms::hnms(input, *family, num_threads); });
     return kept ? rows_of(boxes, *kept) : nb::none();
   });
 }
@@ -190,16 +192,13 @@ NB_MODULE(_core, m) {
                   "numpy.typing.NDArray[numpy.float64]]"),
           "The index of the first cell, and the least width and 1/delta of every cell a float32 box can have.");
 
-  nb::class_<HashFamily>(m, "HashFamily", "The hash functions of Multi-HNMS, one for each W_0.")
-      .def(nb::init<double, std::vector<double>>(), "alpha"_a, "origins"_a);
-
   m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
   m.def("get_num_threads", [] { return bindings::num_threads.load(); });
 
-  m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "family"_a,
-        "box_format"_a.none(),
+  m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "alpha"_a.none(),
+        "num_hashes"_a.none(), "box_format"_a.none(),
         nb::sig("def hnms(" HASHNMS_ARRAYS
-                "family: HashFamily, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None"),
+                "alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None"),
         "The best box of each cell, for one hash after another.");
   m.def("nms", &bindings::nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "iou_threshold"_a.none(),
         "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(), "want_suppressor"_a,

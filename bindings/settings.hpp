@@ -28,13 +28,16 @@ inline std::optional<double> score_threshold_of(nb::handle object) {
   return object.is_none() ? -kInfinity : number_in(object, -kInfinity, kInfinity);
 }
 
-// A number of boxes; for None more than there can be.
-inline std::optional<size_t> most_boxes(nb::handle object) {
-  if (object.is_none()) return UINT32_MAX;
+inline std::optional<size_t> count_of(nb::handle object) {
   if (!PyLong_CheckExact(object.ptr())) return std::nullopt;
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
   return overflow == 0 && number >= 0 ? std::optional(static_cast<size_t>(number)) : std::nullopt;
+}
+
+// A number of boxes; for None more than there can be.
+inline std::optional<size_t> most_boxes(nb::handle object) {
+  return object.is_none() ? std::optional<size_t>(UINT32_MAX) : count_of(object);
 }
 
 inline bool is_name(nb::handle object, const char* name) {

@@ -116,7 +116,7 @@ struct KeyLayout {
 
 namespace detail {
 
-constexpr size_t kBlock = 32;
+constexpr size_t kBlock = 16;
 
 // The keys of kBlock boxes, labels aside. Short stages with both axes side by side, so that all but the look-up in
 // the table runs in vectors.

@@ -162,6 +162,7 @@ class HashFamily {
     for (const double origin : origins_) tables_.emplace_back(alpha, origin);
   }
 
+  double alpha() const { return alpha_; }
   size_t size() const { return origins_.size(); }
   double shift(size_t k) const { return static_cast<double>(k) / static_cast<double>(size()); }
 

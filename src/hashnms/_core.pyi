@@ -1,6 +1,5 @@
 """The compiled core of hashnms."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -17,16 +16,11 @@ class CellTable:
         The index of the first cell, and the least width and 1/delta of every cell a float32 box can have.
         """
 
-class HashFamily:
-    """The hash functions of Multi-HNMS, one for each W_0."""
-
-    def __init__(self, alpha: float, origins: Sequence[float]) -> None: ...
-
 def set_num_threads(num_threads: int) -> None: ...
 
 def get_num_threads() -> int: ...
 
-def hnms(boxes: object, scores: object, labels: object, family: HashFamily, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+def hnms(boxes: object, scores: object, labels: object, alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The best box of each cell, for one hash after another."""
 
 def nms(boxes: object, scores: object, labels: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object, want_suppressor: bool) -> numpy.typing.NDArray[numpy.int64] | tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:

@@ -101,7 +101,7 @@ def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
     """
     alpha = _validate.alpha_value(alpha)
     count = _validate.num_hashes_value(num_hashes)
-    return [IoUHash(alpha, w0, w0, k / count, k / count) for k, w0 in enumerate(_origins(alpha, count))]
+    return [IoUHash(alpha, w0, w0, k / count, k / count) for k, w0 in enumerate(origins(alpha, count))]
 
 
 def iou_lower_bound(alpha: float) -> float:
@@ -147,13 +147,6 @@ def alpha_for_bound(bound: float) -> float:
         below, enough = (below, middle) if iou_lower_bound(middle) >= bound else (middle, enough)
 
 
-@lru_cache(maxsize=8)
-def core_family(alpha: float, num_hashes: int) -> _core.HashFamily:
-    """The core's form of `hash_family`; checked and made once and kept, for it holds the tables."""
-    alpha = _validate.alpha_value(alpha)
-    return _core.HashFamily(alpha, _origins(alpha, _validate.num_hashes_value(num_hashes)))
-
-
 def rows_with_codes(boxes: NDArray[Any], alpha: float, num_hashes: int, box_format: BoxFormatName) -> NDArray[np.bool_]:
     """Of each box, whether every function of the family has a code for it."""
     fits = np.ones(len(boxes), np.bool_)
@@ -170,7 +163,7 @@ def cell_table(alpha: float, origin: float) -> _core.CellTable:
     return _core.CellTable(alpha, origin)
 
 
-def _origins(alpha: float, num_hashes: int) -> list[float]:
+def origins(alpha: float, num_hashes: int) -> list[float]:
     """W_0 = alpha**(-k/K) for each k. In decimal arithmetic: libm's pow differs between machines in the last bit."""
     with localcontext(Context(prec=40)):
         exact = [Decimal(alpha) ** (Decimal(-k) / num_hashes) for k in range(num_hashes)]

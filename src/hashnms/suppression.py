@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from hashnms import _core, _validate
 from hashnms._tensors import is_tensor, tensor_ops
 from hashnms._validate import BoxFormatName, SoftMethodName
-from hashnms.hashing import core_family, host_iou_hash, rows_with_codes
+from hashnms.hashing import host_iou_hash, rows_with_codes
 
 
 def hnms(
@@ -58,9 +58,8 @@ def hnms(
     >>> hnms(boxes, [0.8, 0.9, 0.5])
     array([1, 2])
     """
-    # An array goes to the core first of all: for ten boxes every check counts.
-    if type(boxes) is np.ndarray and type(alpha) is float and type(num_hashes) is int:
-        keep = _core.hnms(boxes, scores, labels, core_family(alpha, num_hashes), box_format)
+    if type(boxes) is np.ndarray:  # first of all: for ten boxes every check counts
+        keep = _core.hnms(boxes, scores, labels, alpha, num_hashes, box_format)
         return _converted_hnms(boxes, scores, labels, alpha, num_hashes, box_format) if keep is None else keep
     function = tensor_ops().hnms if is_tensor(boxes) else host_hnms
     return function(boxes, scores, labels, alpha, num_hashes, box_format)
@@ -223,8 +222,7 @@ def host_hnms(
     boxes: Any, scores: Any, labels: Any, alpha: float, num_hashes: int, box_format: BoxFormatName
 ) -> NDArray[np.int64]:
     """`hnms` by the core."""
-    alpha, num_hashes = _validate.alpha_value(alpha), _validate.num_hashes_value(num_hashes)
-    keep = _core.hnms(boxes, scores, labels, core_family(alpha, num_hashes), box_format)
+    keep = _core.hnms(boxes, scores, labels, alpha, num_hashes, box_format)
     return _converted_hnms(boxes, scores, labels, alpha, num_hashes, box_format) if keep is None else keep
 
 
@@ -232,9 +230,10 @@ def _converted_hnms(
     boxes: Any, scores: Any, labels: Any, alpha: float, num_hashes: int, box_format: BoxFormatName
 ) -> NDArray[np.int64]:
     """What the core did not take as it is: it takes it converted, or the error says why."""
+    alpha, num_hashes = _validate.alpha_value(alpha), _validate.num_hashes_value(num_hashes)
     box_format = _validate.box_format_value(box_format)
     box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
-    keep = _core.hnms(box_array, score_array, label_array, core_family(alpha, num_hashes), box_format)
+    keep = _core.hnms(box_array, score_array, label_array, alpha, num_hashes, box_format)
     if keep is None:
         _validate.legal_numbers(box_array, score_array, box_format)
         _validate.refuse_codes(box_array, rows_with_codes(box_array, alpha, num_hashes, box_format), alpha)
