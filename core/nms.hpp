@@ -151,7 +151,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
   }
   const LabelIds<T> ids(input.labels, input.count);
   if (to_the_end && rule.threshold < T(1) && rule.all_are_safe()) {  // boxes of odd sizes are rare
-    const auto strips = Strips::dividing(input, ids, parts);
+    const auto strips = Strips::dividing(input, ids, rule, parts);
     if (strips.count() > 1) {
       const auto run = [&]<class Index>() {
         return NmsInStrips<T, Score, Index>(input, ids, rule, strips, suppressors).rows(options.score_threshold);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -11,17 +12,19 @@
 #include "dispatch.hpp"
 #include "input.hpp"
 #include "label_ids.hpp"
+#include "overlap_rule.hpp"
 
 namespace hashnms {
 
 // Strips along one axis, so small that what is looked up for the boxes of one stays in the cache, and at least one for
-// each thread, which takes several that follow each other: its range. Two boxes overlap only if both lie in one strip,
-// or one of them crosses a border. Labels are an axis like x and y, one that no box crosses a border of.
+// each thread, which takes several that follow each other: its range. One box suppresses another only if both lie in
+// one strip, or one of them crosses a border. Labels are an axis like x and y, one that no box crosses a border of.
 class Strips {
  public:
   enum class Axis { x, y, label };
 
-  // Where a box lies along the axis.
+  // Where a box lies along the axis: the part around its centre that meets that of any box it could suppress, or that
+  // could suppress it.
   struct Span {
     double from, to;
   };
@@ -33,14 +36,15 @@ class Strips {
   // Of about equal numbers of boxes, along the axis that promises the least time; one strip if none promises any gain.
   // All from a sample of the boxes.
   template <class T, class Score>
-  static Strips dividing(const Input<T, Score>& input, const LabelIds<T>& ids, size_t ranges) {
+  static Strips dividing(const Input<T, Score>& input, const LabelIds<T>& ids, const OverlapRule<T>& rule,
+                         size_t ranges) {
     const size_t strips = ranges * std::max<size_t>(input.count / ranges >> kLogBoxes, 1);
     Strips best;
     double best_cost = ranges > 1 ? kWorthwhile : kWorthwhileAlone;
     if (strips < 2) return best;
     for (const Axis axis : {Axis::x, Axis::y, Axis::label}) {
       if (axis == Axis::label && !input.labels) continue;
-      Strips some(axis);
+      Strips some(axis, rule.certain);
       std::vector<Span> spans;
       for (size_t k = 0; k < kSample; ++k) {
         const size_t row = input.sampled_row(k);
@@ -61,9 +65,9 @@ class Strips {
   Span span(const Corners<T>& box, LabelId<T> label) const {
     switch (axis_) {
       case Axis::x:
-        return {double(box.x1), double(box.x2)};
+        return middle_of(box.x1, box.x2);
       case Axis::y:
-        return {double(box.y1), double(box.y2)};
+        return middle_of(box.y1, box.y2);
       default:
         return {double(label), double(label)};
     }
@@ -79,9 +83,9 @@ class Strips {
     if (axis_ == Axis::label) {
       go([&](size_t row) { return Span{double(ids[row]), double(ids[row])}; });
     } else if (axis_ == Axis::x) {
-      go([&](size_t row) { return Span{double(input.corners(row).x1), double(input.corners(row).x2)}; });
+      go([&](size_t row) { return middle_of(input.corners(row).x1, input.corners(row).x2); });
     } else {
-      go([&](size_t row) { return Span{double(input.corners(row).y1), double(input.corners(row).y2)}; });
+      go([&](size_t row) { return middle_of(input.corners(row).y1, input.corners(row).y2); });
     }
   }
 
@@ -104,7 +108,15 @@ class Strips {
   static constexpr double kWorthwhile = 0.7, kWorthwhileAlone = 1.2;
 
   Strips() = default;
-  explicit Strips(Axis axis) : axis_(axis) {}
+  Strips(Axis axis, double certain) : axis_(axis), reach_((1.0 - certain) / (1.0 + certain) * (1.0 + 0x1p-40)) {}
+
+  // IoU > t needs |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), to which each box adds its part; a little more, for
+  // rounding.
+  HASHNMS_INLINE Span middle_of(double from, double to) const {
+    const double center = 0.5 * from + 0.5 * to;
+    const double reach = (0.5 * to - 0.5 * from) * reach_ + std::abs(center) * 0x1p-50;
+    return {std::max(from, center - reach), std::min(to, center + reach)};
+  }
 
   void place_borders(const std::vector<Span>& spans, size_t strips, size_t ranges) {
     std::vector<double> middles;
@@ -136,6 +148,7 @@ class Strips {
   }
 
   Axis axis_ = Axis::x;
+  double reach_ = 1.0;
   size_t count_ = 1, ranges_ = 1;
   std::vector<double> begins_{-kInfinity};  // of the strips; filled up to a power of two
 };

@@ -129,6 +129,33 @@ def test_boxes_on_the_borders_between_threads_equal_the_reference(axis):
     assert_same(boxes[part], scores[part], 0.4)
 
 
+@pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("iou_threshold", [0.2, 0.5, 0.95])
+@pytest.mark.parametrize("nested", [False, True], ids=["shifted", "nested"])
+def test_pairs_just_above_the_threshold_meet_across_borders_between_threads(nested, iou_threshold, axis):
+    """Each box has one partner, as far from it as a box that suppresses it can be: the better of the two is kept."""
+    rng = np.random.default_rng(37)
+    column, row = np.divmod(np.arange(MANY // 2), 512)
+    first, second = np.empty((2, MANY // 2, 4))
+    size = rng.uniform(10, 20, MANY // 2)
+    for one in (first, second):
+        one[:, 1 - axis], one[:, 3 - axis] = 30 * row, 30 * row + 20
+    first[:, axis] = 2.0**20 + 50 * column + rng.uniform(0, 10, MANY // 2)
+    first[:, axis + 2] = first[:, axis] + size
+    if nested:
+        second[:, axis] = first[:, axis + 2] - size * iou_threshold * (1 + 1e-6)
+        second[:, axis + 2] = first[:, axis + 2]
+    else:
+        shift = size * (1 - iou_threshold) / (1 + iou_threshold) * (1 - 1e-6)
+        second[:, axis], second[:, axis + 2] = first[:, axis] + shift, first[:, axis + 2] + shift
+    boxes, scores = np.concatenate([first, second]), rng.permutation(MANY).astype(np.float64)
+    better = np.arange(MANY // 2) + MANY // 2 * (scores[MANY // 2 :] > scores[: MANY // 2])
+    expected = better[np.argsort(-scores[better])]
+    for keep, _ in on_each_thread_count(boxes, scores, iou_threshold):
+        assert np.array_equal(keep, expected)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("iou_threshold", [0.0, 0.01, 0.05, 0.2, 0.33])
 def test_many_sizes_at_low_thresholds_equal_the_reference(iou_threshold, dtype):
