@@ -12,11 +12,15 @@ import numpy as np
 from benchmarks import workloads
 from benchmarks.compare import Result, Series
 from benchmarks.later_algorithms import LATER
-from benchmarks.peers import LABELLED_NMS, MIN_SCORE, NMS, OUR_NMS, OUR_SOFT_NMS, SIGMA, SOFT_NMS, Peer
+from benchmarks.peers import ALPHA, HNMS, LABELLED_NMS, MIN_SCORE, NMS, OUR_HNMS, OUR_NMS, OUR_SOFT_NMS, SIGMA, SOFT_NMS
+from benchmarks.peers import Peer
 from benchmarks.plain import plain_nms, plain_soft_nms
+from hashnms import reference
+from hashnms.synthetic import PRESETS
 
-#: Up to so many boxes our answer is held against the plain loop; beyond, it has been shown on smaller ones.
-CHECKED = 45_000
+#: Up to so many boxes our answer is held against the plain loop, HNMS against the reference, which is Python; beyond, it
+#: has been shown on smaller ones.
+CHECKED, CHECKED_HNMS = 45_000, 10_000
 
 Runs = Iterator[list[Result]]
 
@@ -27,6 +31,12 @@ def nms_is_right(work: Any, rows: Any) -> bool:
 
 def soft_nms_is_right(work: Any, rows: Any) -> bool:
     return len(work.boxes) > CHECKED or np.array_equal(rows, plain_soft_nms(work, SIGMA, MIN_SCORE)())
+
+
+def hnms_is_right(work: Any, rows: Any) -> bool:
+    return len(work.boxes) > CHECKED_HNMS or np.array_equal(
+        rows, reference.hnms(work.boxes, work.scores, alpha=ALPHA, labels=work.labels)
+    )
 
 
 def nms_series(peers: list[Peer]) -> Series:
@@ -43,6 +53,19 @@ def soft_nms_by_size(largest: int) -> Runs:
     series = Series(OUR_SOFT_NMS, [peer for peer in SOFT_NMS if peer.installed()], soft_nms_is_right)
     for work in workloads.scenes("parking_lot", workloads.sizes_to(min(largest, 1_000_000)), 0.5):
         yield series.run(work, rounds=7)
+
+
+def hnms_by_size(largest: int) -> Runs:
+    series = Series(OUR_HNMS, HNMS, hnms_is_right)
+    for work in workloads.scenes("parking_lot", workloads.sizes_to(largest), 0.5):
+        yield series.run(work)
+
+
+def presets(largest: int) -> Runs:
+    for preset in PRESETS:
+        series = nms_series(NMS)
+        for work in workloads.scenes(preset, [size for size in (1000, 45_000) if size <= largest], 0.5):
+            yield series.run(work, rounds=7)
 
 
 def worst_cases(largest: int) -> Runs:
@@ -79,6 +102,8 @@ FAMILIES: dict[str, tuple[str, Callable[[int], Runs]]] = {
     "nms-0.5": ("Exact NMS at IoU 0.5", lambda largest: nms_by_size(largest, 0.5)),
     "nms-0.7": ("Exact NMS at IoU 0.7", lambda largest: nms_by_size(largest, 0.7)),
     "soft-nms": ("Soft-NMS, gaussian, sigma 0.5", soft_nms_by_size),
+    "hnms": ("HNMS, alpha 0.7, one hash", hnms_by_size),
+    "presets": ("Other scenes", presets),
     "classes": ("Exact NMS with classes", classes),
     "batches": ("Several images in one call", batches),
     "worst": ("Worst cases of exact NMS", worst_cases),

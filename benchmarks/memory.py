@@ -7,30 +7,37 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.peers import NMS, OUR_NMS, OUR_SOFT_NMS, SOFT_NMS, Workload
+from benchmarks.compare import MOST_BYTES, TOO_MUCH
+from benchmarks.peers import HNMS, NMS, OUR_HNMS, OUR_NMS, OUR_SOFT_NMS, SOFT_NMS, Peer, Workload
 from hashnms.synthetic import make_scene
 
-_KINDS = {"nms": [OUR_NMS, *NMS], "soft_nms": [OUR_SOFT_NMS, *SOFT_NMS]}
+_KINDS = {"nms": [OUR_NMS, *NMS], "soft_nms": [OUR_SOFT_NMS, *SOFT_NMS], "hnms": [OUR_HNMS, *HNMS]}
+
+#: Seconds that a process may take for one call, and for what comes before it.
+_LONGEST = 120.0
 
 
-def peak_bytes(kind: str, peer: str, size: int) -> int | None:
-    """Of `peer` on a scene of so many boxes; None where that cannot be known."""
-    if not Path("/proc/self/clear_refs").exists():
-        return None
-    command = [sys.executable, "-m", "benchmarks.memory", kind, peer, str(size)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(run.stdout.split()[-1]) if run.returncode == 0 else None
-
-
-def peaks(size: int) -> dict[str, dict[str, int | None]]:
-    """Of all that do so many boxes in time and memory, by kind."""
-    slow = ("ultralytics", "supervision", "ensemble-boxes", "plain loop", "OpenCV")
+def peaks(size: int) -> dict[str, dict[str, int | str]]:
+    """Bytes of all that are installed on a scene of so many boxes, by kind; in words where there are none."""
     return {
-        kind: {
-            peer.name: peak_bytes(kind, peer.name, size) for peer in peers if peer.installed() and peer.name not in slow
-        }
+        kind: {peer.name: peak_bytes(kind, peer, size) for peer in peers if peer.installed()}
         for kind, peers in _KINDS.items()
     }
+
+
+def peak_bytes(kind: str, peer: Peer, size: int) -> int | str:
+    if not Path("/proc/self/clear_refs").exists():
+        return "unknown"
+    if peer.bytes_per_pair * size**2 > MOST_BYTES:
+        return TOO_MUCH
+    command = [sys.executable, "-m", "benchmarks.memory", kind, peer.name, str(size)]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_LONGEST)
+    except subprocess.TimeoutExpired:
+        return f"over {_LONGEST:.0f} s"
+    except subprocess.CalledProcessError:
+        return "fails"
+    return int(run.stdout.split()[-1])
 
 
 def _resident(field: str) -> int:

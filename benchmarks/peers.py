@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import hashnms
-from benchmarks.plain import plain_nms, plain_soft_nms
+from benchmarks.plain import plain_hnms, plain_nms, plain_soft_nms
 
 Call = Callable[[], Any]
 
@@ -52,6 +52,7 @@ class Peer:
 
 
 SIGMA, MIN_SCORE = 0.5, 1e-3  # of Soft-NMS
+ALPHA = 0.7  # of HNMS
 
 
 def hashnms_nms(work: Workload) -> Call:
@@ -168,15 +169,30 @@ def ensemble_boxes_soft_nms(work: Workload) -> Call:
 
 
 def hashnms_hnms(work: Workload, num_hashes: int = 1) -> Call:
-    return lambda: hashnms.hnms(work.boxes, work.scores, alpha=0.7, num_hashes=num_hashes, labels=work.labels)
+    return lambda: hashnms.hnms(work.boxes, work.scores, alpha=ALPHA, num_hashes=num_hashes, labels=work.labels)
+
+
+def numpy_hnms(work: Workload) -> Call:
+    """HNMS with one hash as one would write it in NumPy, of boxes that have an area."""
+    corners, sizes = work.boxes[:, :2].astype(np.float64), work.boxes[:, 2:].astype(np.float64) - work.boxes[:, :2]
+
+    def call() -> Any:
+        indices = np.floor(-np.log(sizes) / np.log(ALPHA) + 0.5)
+        pitches = ALPHA**-indices * (1 - ALPHA) / (1 + ALPHA)
+        codes = np.concatenate([indices, np.floor((corners + sizes / 2) / pitches + 0.5)], axis=1)
+        order = np.argsort(-work.scores, kind="stable")
+        return order[np.sort(np.unique(codes[order], axis=0, return_index=True)[1])]
+
+    return call
 
 
 OUR_NMS = Peer("hashnms nms", "hashnms", hashnms_nms)
 OUR_SOFT_NMS = Peer("hashnms soft_nms", "hashnms", hashnms_soft_nms)
+OUR_HNMS = Peer(f"hashnms hnms:{ALPHA}/1", "hashnms", hashnms_hnms, approximates=True)
 
 NMS = [
-    Peer("hashnms hnms:0.7/1", "hashnms", hashnms_hnms, approximates=True),
-    Peer("hashnms hnms:0.7/4", "hashnms", lambda work: hashnms_hnms(work, 4), approximates=True),
+    OUR_HNMS,
+    Peer(f"hashnms hnms:{ALPHA}/4", "hashnms", lambda work: hashnms_hnms(work, 4), approximates=True),
     Peer("torchvision", "torchvision", torchvision_nms),
     Peer("ultralytics", "ultralytics", ultralytics_nms),
     Peer("lsnms", "lsnms", lsnms_nms),
@@ -195,4 +211,9 @@ SOFT_NMS = [
     Peer("OpenCV", "cv2", opencv_soft_nms),
     Peer("ensemble-boxes", "ensemble_boxes", ensemble_boxes_soft_nms, returns_scores=True),
     Peer("plain loop", "hashnms", lambda work: plain_soft_nms(work, SIGMA, MIN_SCORE)),
+]
+
+HNMS = [
+    Peer("NumPy", "numpy", numpy_hnms),
+    Peer("plain hash map", "hashnms", lambda work: plain_hnms(work, ALPHA)),
 ]

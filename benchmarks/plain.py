@@ -1,4 +1,4 @@
-"""The plain O(N**2) loops, compiled by the C++ compiler of the machine when they are first called."""
+"""NMS, Soft-NMS and HNMS as their papers have them, `plain_loops.cpp`: compiled by the C++ compiler of the machine when they are first called."""
 
 from __future__ import annotations
 
@@ -51,5 +51,17 @@ def plain_soft_nms(
         limits = ctypes.c_double(sigma), ctypes.c_float(min_score), ctypes.c_size_t(most)
         selected = function(*arrays, *limits, rows.ctypes, lowered.ctypes)
         return (rows[:selected], lowered[:selected]) if with_scores else rows[:selected]
+
+    return call
+
+
+def plain_hnms(work: Any, alpha: float) -> Callable[[], Any]:
+    """With one hash, of a workload without labels."""
+    function, count = compiled("plain_loops.cpp").plain_hnms, len(work.boxes)
+    rows = np.empty(count, np.int64)
+
+    def call() -> Any:
+        arrays = work.boxes.ctypes, work.scores.ctypes, ctypes.c_size_t(count)
+        return rows[: function(*arrays, ctypes.c_double(alpha), rows.ctypes)]
 
     return call

@@ -18,6 +18,8 @@ class Family:
 
     def __init__(self, results: Results) -> None:
         self.ours, *self.others = dict.fromkeys(result["peer"] for result in results)
+        self.of_hashnms = [self.ours, *(name for name in self.others if name.startswith("hashnms"))]
+        self.peers = [name for name in self.others if name not in self.of_hashnms]
         self.works = list(dict.fromkeys((result["workload"], result["boxes"]) for result in results))
         self._found = {(result["workload"], result["boxes"], result["peer"]): result for result in results}
 
@@ -105,6 +107,8 @@ def kept_table(results: Results) -> Iterator[str]:
     approximate = [
         peer for peer in family.others if any(family.answer(work, peer).startswith("recall") for work in family.works)
     ]
+    if not approximate:
+        return
     body = (
         [
             work[0],
@@ -119,7 +123,7 @@ def kept_table(results: Results) -> Iterator[str]:
 def memory_table(memory: dict[str, Any]) -> Iterator[str]:
     yield f"The most memory that a call takes beside its input, with {memory['boxes']:,} boxes, in bytes a box:\n"
     body = (
-        [kind, peer, "unknown" if taken is None else f"{taken / memory['boxes']:,.0f}"]
+        [kind, peer, taken if isinstance(taken, str) else f"{taken / memory['boxes']:,.0f}"]
         for kind, peers in memory["bytes"].items()
         for peer, taken in peers.items()
     )

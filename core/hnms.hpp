@@ -25,9 +25,29 @@ namespace detail {
 
 inline constexpr size_t kBoxesPerThread = size_t(1) << 16;
 
+inline constexpr size_t kFewClaims = 24;
+
+// keep_winners() of few boxes: each is compared with those before it, which is sooner than to file them.
+template <class Key, class Score>
+size_t keep_winners_of_few(const Key* keys, Claim<Score>* claims, size_t count) {
+  bool loses[kFewClaims] = {};
+  for (size_t k = 1; k < count; ++k) {
+    for (size_t other = 0; other < k; ++other) {
+      if (keys[k] == keys[other] && !(keys[k] == Key{})) loses[claims[k] < claims[other] ? k : other] = true;
+    }
+  }
+  size_t kept = 0;
+  for (size_t k = 0; k < count; ++k) {
+    claims[kept] = claims[k];
+    kept += !loses[k];
+  }
+  return kept;
+}
+
 // Moves the winners of the cells, and the boxes without one, to the front, in no particular order; their number.
 template <class Key, class Score>
 size_t keep_winners(const Key* keys, Claim<Score>* claims, size_t count, int known_bits) {
+  if (count <= kFewClaims) return keep_winners_of_few(keys, claims, count);
   constexpr size_t kBlock = 64;
   CellMap<Key, Claim<Score>> cells(count, known_bits);
   size_t places[kBlock], without_cell = 0, winners = 0;

@@ -17,6 +17,7 @@
 #include "kept_pyramid.hpp"
 #include "label_ids.hpp"
 #include "large_array.hpp"
+#include "nms_few.hpp"
 #include "nms_labels.hpp"
 #include "nms_strips.hpp"
 #include "overlap_rule.hpp"
@@ -123,6 +124,7 @@ void keep_with(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, 
 template <bool first, class T>
 void keep_greedily(RankedBoxes<T>& ranked, const OverlapRule<T>& rule, size_t most, Suppressors& suppressors) {
   if (rule.threshold >= T(1)) return keep_with<KeptNothing<T>>(ranked, rule, most, suppressors);
+  if (ranked.size() <= kFewRanked<T>) return keep_few(ranked, rule.threshold, most, suppressors);
   KeptList<T> list(rule.threshold);
   keep_with_list(ranked, std::min(most, few_kept(rule)), most, list, suppressors);
   if (ranked.done() || ranked.kept == most) return;

@@ -1,21 +1,24 @@
 """The benchmarks' own code: what they compare with is right, and what they say is what was measured."""
 
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from conftest import crowd
 
-from hashnms import nms, reference, soft_nms
+from hashnms import hnms, nms, reference, soft_nms
 from hashnms.boxes import pairwise_iou
+from hashnms.synthetic import make_scene
 
 if shutil.which("c++") is None:
     pytest.skip("the loops to compare with need a C++ compiler", allow_module_level=True)
 
 from benchmarks.compare import Result, Series, difference, fitted_exponent, interleaved
 from benchmarks.later_algorithms import LATER, matrix_nms
+from benchmarks.memory import peak_bytes
 from benchmarks.page import HEADLINE_BEGIN, HEADLINE_END, draw, of_set, page, write_headline
-from benchmarks.peers import Peer, Workload
+from benchmarks.peers import ALPHA, HNMS, OUR_HNMS, Peer, Workload
 from benchmarks.plain import plain_nms, plain_soft_nms
 from benchmarks.quality import quality, sets_with_truth
 from benchmarks.quick import LEAST_SHARE, Ratio, ratios
@@ -46,6 +49,21 @@ def test_the_plain_loop_is_soft_nms():
     expected, expected_lowered = soft_nms(work.boxes, work.scores, max_output=100)
     assert np.array_equal(keep, expected)
     assert lowered.tobytes() == expected_lowered.tobytes()
+
+
+@pytest.mark.parametrize("peer", HNMS, ids=lambda peer: peer.name)
+def test_the_plain_ways_to_hnms_are_hnms(peer):
+    work = workload()
+    assert np.array_equal(peer.call(work)(), reference.hnms(work.boxes, work.scores, alpha=ALPHA))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured through /proc")
+def test_peak_memory_is_at_least_that_of_the_result():
+    taken = {peer.name: peak_bytes("hnms", peer, 200_000) for peer in [OUR_HNMS, *HNMS]}
+    scene = make_scene("parking_lot", 200_000)
+    kept = len(hnms(scene.boxes, scene.scores, alpha=ALPHA))
+    assert all(8 * kept <= bytes_taken < 1000 * 200_000 for bytes_taken in taken.values())
+    assert taken[OUR_HNMS.name] < taken["NumPy"]
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -183,6 +201,7 @@ RESULTS = results_of(
         ("theirs", lambda size: size**2 * 1e-11, "3 boxes missing, 0 more, of 9"),
         ("faster", lambda size: size * 0.9e-8, "same boxes, not by score"),
         ("rough", lambda size: size * 1e-9, "recall 90.0%, precision 80.0%"),
+        ("hashnms too", lambda size: size * 3e-8, "recall 95.0%, precision 70.0%"),
         ("slow", lambda _: None, "over a minute"),
         ("broken", lambda _: None, "fails: ValueError"),
     ]
@@ -194,16 +213,23 @@ def test_the_page_shows_ratios_what_differs_and_how_time_grows():
         "machine": "a machine",
         "versions": {"theirs": "1.0"},
         "families": {"f": {"title": "A title", "results": RESULTS}},
-        "memory": {"boxes": 1000, "bytes": {"nms": {"ours": 64_000, "theirs": None}}},
+        "memory": {"boxes": 1000, "bytes": {"nms": {"ours": 64_000, "theirs": "unknown"}}},
     }
     text = "\n".join(page(record))
     assert "The machine: a machine. theirs 1.0." in text
-    assert "| 10,000 | 10 | 10x * | 0.90x | 0.10x | > 1 min | fails |" in text
+    assert "| 10,000 | 10 | 10x * | 0.90x | 0.10x | 3.0x | > 1 min | fails |" in text
     assert "- theirs: 3 boxes missing, 0 more, of 9.\n- faster: same boxes, not by score.\n" in text
-    assert "from 10,000 boxes on: ours 1.00, theirs 2.00, faster 1.00, rough 1.00." in text
-    assert "| w | 10,000 | 90.0%, 80.0% |" in text
-    assert "- A title, w, 10,000 boxes: faster takes 0.90x our time.\n- A title, w, 100,000" in text
-    assert "rough takes" not in text
+    assert "from 10,000 boxes on: ours 1.00, theirs 2.00, faster 1.00, rough 1.00, hashnms too 1.00." in text
+    assert "| w | 10,000 | 90.0%, 80.0% | 95.0%, 70.0% |" in text
+    behind = [
+        "10,000 boxes: faster takes 0.90x the time of ours.",
+        "10,000 boxes: faster takes 0.30x the time of hashnms too.",
+        "100,000 boxes: faster takes 0.90x the time of ours.",
+        "100,000 boxes: faster takes 0.30x the time of hashnms too.",
+    ]
+    assert [line for line in text.splitlines() if " takes " in line and line.startswith("- ")] == [
+        f"- A title, w, {line}" for line in behind
+    ]
     assert "| nms | ours | 64 |" in text
     assert "| nms | theirs | unknown |" in text
     assert fitted_exponent([(10, 1.0), (100, 10.0)]) == pytest.approx(1.0)

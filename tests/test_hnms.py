@@ -47,6 +47,19 @@ def test_hnms_equals_the_reference(kind, dtype, num_hashes):
             assert np.array_equal(keep, reference.hnms(boxes, scores.astype(dtype), **parameters))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", BOX_KINDS)
+def test_hnms_of_few_boxes_equals_the_reference(kind, dtype):
+    rng = np.random.default_rng(7)
+    for count in (3, 16, 17, 23, 24, 25):
+        boxes, scores = BOX_KINDS[kind](rng, count).astype(dtype), tied_scores(rng, count).astype(dtype)
+        boxes[count // 2 :] = boxes[: count - count // 2]  # cells that boxes share
+        for num_hashes in (1, 3):
+            assert np.array_equal(
+                hnms(boxes, scores, num_hashes=num_hashes), reference.hnms(boxes, scores, num_hashes=num_hashes)
+            )
+
+
 @given(boxes_and_scores(), st.sampled_from([0.25, 0.6, 0.7, 0.95]), st.integers(1, 4), st.booleans())
 def test_hnms_equals_the_reference_on_any_boxes(data, alpha, num_hashes, labelled):
     boxes, scores = data

@@ -46,6 +46,18 @@ def test_worst_cases_equal_the_reference(shape, iou_threshold):
     assert_same(boxes.astype(np.float32), np.arange(1500), iou_threshold)
 
 
+@pytest.mark.parametrize("iou_threshold", [0.0, 0.05, 0.5, 0.95])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", BOX_KINDS)
+def test_few_boxes_equal_the_reference(kind, dtype, iou_threshold):
+    """Any number around the ends of vectors, and around where other ways to find kept boxes begin."""
+    rng = np.random.default_rng(26)
+    for count in (1, 7, 8, 9, 16, 17, 100, 255, 256, 257, 511, 512, 513):
+        boxes, scores = BOX_KINDS[kind](rng, count).astype(dtype), (rng.integers(0, 50, count) / 50).astype(dtype)
+        assert_same(boxes, scores, iou_threshold)
+        assert_same(boxes, scores, iou_threshold, labels=rng.integers(-1, 1, count), max_output=count // 3)
+
+
 @given(
     boxes_and_scores(),
     st.sampled_from([*THRESHOLDS, np.nextafter(0.5, 0), np.nextafter(0.5, 1)]),
