@@ -44,8 +44,8 @@ NOTES = {
     "nms-0.5": """\
 Parking-lot scenes of `hashnms.synthetic`, float32. `hnms:0.7/1` is HNMS with alpha 0.7 and one hash: no NMS, but the
 filter that stands before it or in its place; below is how far it agrees with NMS. What hashnms does for a box does not
-grow with their number; what grows is the way to memory once boxes and tables leave the caches, so that exponents come
-out at about 1.1, which is also the most they should be.
+grow with their number, but boxes and tables leave one cache after the other, and up to 45,000 boxes it is one image
+that gets more crowded: so exponents are above 1. The aim was 1.1 at most.
 """,
     "soft-nms": """\
 The same scenes, boxes from a score of 0.001 on. OpenCV takes boxes of integers only and gets rounded ones.
