@@ -23,7 +23,7 @@ from benchmarks import families, quality
 from benchmarks.compare import Result
 from benchmarks.families import FAMILIES
 from benchmarks.memory import peaks
-from benchmarks.record import save
+from benchmarks.record import load, save
 
 PACKAGES = ["torch", "torchvision", "ultralytics", "lsnms", "powerboxes", "opencv-python-headless", "supervision"]
 PACKAGES += ["ensemble-boxes", "onnxruntime", "numpy", "faster-coco-eval"]
@@ -36,6 +36,9 @@ def main() -> None:
     parser.add_argument("--real", type=Path, metavar="DIR", help="also the images in DIR/*/*.npz (benchmarks.quality)")
     parser.add_argument("--images", type=int, default=1, help="of each real set time so many (default: 1)")
     parser.add_argument("--memory", type=int, default=100_000, metavar="N", help="peak memory with N boxes; 0: none")
+    parser.add_argument(
+        "--again", action="store_true", help="measure these tables again and keep the rest of the output"
+    )
     parser.add_argument("--output", type=Path, default=Path("benchmarks.json"), help="where the results go")
     arguments = parser.parse_args()
 
@@ -44,7 +47,12 @@ def main() -> None:
     if arguments.real:
         runs["real"] = ("Real detections, IoU 0.5, by class", families.real(arguments.real, arguments.images))
     console = Console(width=150)
-    record: dict[str, Any] = {"machine": machine(), "versions": versions(), "families": {}}
+    record: dict[str, Any] = {"families": {}}
+    if arguments.again:
+        record = load(arguments.output)
+        if (record["machine"], record["versions"]) != (machine(), versions()):
+            raise SystemExit(f"{arguments.output} is of another machine or of other versions: nothing is measured")
+    record |= {"machine": machine(), "versions": versions()}
     for name, (title, run) in runs.items():
         results = [result for of_workload in shown(console, title, run) for result in of_workload]
         record["families"][name] = {"title": title, "results": [asdict(result) for result in results]}

@@ -1,11 +1,11 @@
 // Faster or softer kinds of NMS from later papers, each in its simplest form, to compare with. One label at a time.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <numeric>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace {
@@ -140,11 +140,26 @@ extern "C" size_t eqsi_nms(const float* boxes, const float* scores, size_t count
   return ranked.write(kept, out);
 }
 
+namespace {
+
+using Window = std::array<int64_t, 4>;  // size, aspect ratio, column and row
+
+struct HashOfWindow {
+  size_t operator()(const Window& window) const {
+    size_t hash = 0;
+    for (const int64_t part : window) hash = (hash ^ static_cast<size_t>(part)) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 32);
+  }
+};
+
+}  // namespace
+
 // After MaxpoolNMS (Cai et al., 2019; Zhang et al., 2021): boxes go to maps by size and aspect ratio, and of each
 // pooling window, and of each that is shifted by half of it, the best box is left.
 extern "C" size_t maxpool_nms(const float* boxes, const float* scores, size_t count, double window, int64_t* out) {
   const Ranked ranked(boxes, scores, count);
-  std::map<std::tuple<int, int, int64_t, int64_t>, uint32_t> best;
+  std::unordered_map<Window, uint32_t, HashOfWindow> best;
+  best.reserve(count);
   std::vector<char> kept(count, true);
   for (const double shift : {0.0, 0.5}) {
     best.clear();
@@ -157,7 +172,7 @@ extern "C" size_t maxpool_nms(const float* boxes, const float* scores, size_t co
       const double pitch_x = window * std::exp2(size - 0.5 * ratio), pitch_y = window * std::exp2(size + 0.5 * ratio);
       const auto column = static_cast<int64_t>(std::floor(box.x() / pitch_x + shift));
       const auto row = static_cast<int64_t>(std::floor(box.y() / pitch_y + shift));
-      kept[k] = best.emplace(std::tuple(size, ratio, column, row), k).second;
+      kept[k] = best.emplace(Window{size, ratio, column, row}, k).second;
     }
   }
   return ranked.write(kept, out);

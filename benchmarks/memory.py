@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hashnms
 from benchmarks.compare import MOST_BYTES, TOO_MUCH
 from benchmarks.peers import HNMS, NMS, OUR_HNMS, OUR_NMS, OUR_SOFT_NMS, SOFT_NMS, Peer, Workload
 from hashnms.synthetic import make_scene
@@ -52,6 +53,7 @@ def _measure(kind: str, peer: str, size: int) -> int:
         scene = make_scene("parking_lot", boxes)
         return Workload("", scene.boxes, scene.scores)
 
+    hashnms.set_num_threads(1)
     call_of(workload(100))()  # whatever is loaded at the first call
     call = call_of(workload(size))
     ctypes.CDLL(None).malloc_trim(0)  # else what was freed before would serve, unseen

@@ -73,6 +73,7 @@ def torchvision_nms(work: Workload) -> Call:
 
 
 def ultralytics_nms(work: Workload) -> Call:
+    """Its own NMS, which it takes where torchvision is not imported."""
     os.environ.setdefault("YOLO_CONFIG_DIR", tempfile.gettempdir())  # it writes settings when imported
     import torch
     from ultralytics.utils.nms import TorchNMS
@@ -127,6 +128,7 @@ def ensemble_boxes_nms(work: Workload) -> Call:
 
 
 def onnxruntime_nms(work: Workload) -> Call:
+    """Labels are images that follow each other, with as many boxes each."""
     import onnx
     import onnxruntime
 
@@ -139,13 +141,15 @@ def onnxruntime_nms(work: Workload) -> Call:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    images = 1 if work.labels is None else len(np.unique(work.labels))
+    boxes = work.boxes.reshape(images, -1, 4)
     feed = {
-        "boxes": work.boxes[None],
-        "scores": work.scores[None, None],
-        "most": np.array([len(work.boxes)]),
+        "boxes": boxes,
+        "scores": work.scores.reshape(images, 1, -1),
+        "most": np.array([boxes.shape[1]]),
         "iou": np.array([work.iou_threshold], np.float32),
     }
-    return lambda: session.run(None, feed)[0][:, 2]
+    return lambda: session.run(None, feed)[0] @ [boxes.shape[1], 0, 1]
 
 
 def hashnms_soft_nms(work: Workload) -> Call:
@@ -194,7 +198,7 @@ NMS = [
     OUR_HNMS,
     Peer(f"hashnms hnms:{ALPHA}/4", "hashnms", lambda work: hashnms_hnms(work, 4), approximates=True),
     Peer("torchvision", "torchvision", torchvision_nms),
-    Peer("ultralytics", "ultralytics", ultralytics_nms),
+    Peer("ultralytics TorchNMS", "ultralytics", ultralytics_nms),
     Peer("lsnms", "lsnms", lsnms_nms),
     Peer("powerboxes nms", "powerboxes", powerboxes_nms),
     Peer("powerboxes rtree_nms", "powerboxes", lambda work: powerboxes_nms(work, tree=True)),
@@ -206,6 +210,8 @@ NMS = [
 ]
 #: Those that keep classes apart.
 LABELLED_NMS = [peer for peer in NMS if not peer.name.startswith(("powerboxes", "onnxruntime"))]
+#: Those that keep images apart.
+BATCHED_NMS = [peer for peer in NMS if not peer.name.startswith("powerboxes")]
 
 SOFT_NMS = [
     Peer("OpenCV", "cv2", opencv_soft_nms),

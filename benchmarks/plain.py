@@ -1,4 +1,7 @@
-"""NMS, Soft-NMS and HNMS as their papers have them, `plain_loops.cpp`: compiled by the C++ compiler of the machine when they are first called."""
+"""NMS, Soft-NMS and HNMS as their papers have them, from `plain_loops.cpp`.
+
+Compiled by the C++ compiler of the machine when they are first called.
+"""
 
 from __future__ import annotations
 

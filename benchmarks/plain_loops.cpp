@@ -1,4 +1,5 @@
-// NMS, gaussian Soft-NMS and HNMS as their papers have them: what ours is measured against, and must equal in every bit.
+// NMS, gaussian Soft-NMS and HNMS as their papers have them: what ours is measured against, and must equal in every
+// bit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -95,8 +96,8 @@ struct HashOfCode {
 };
 
 // Half of a code, Eqns. 2 to 7, with a logarithm and a power for each box.
-std::array<int64_t, 2> half_code(double size, double center, double alpha) {
-  const double index = std::floor(-std::log(size) / std::log(alpha) + 0.5);
+std::array<int64_t, 2> half_code(double size, double center, double alpha, double log_alpha) {
+  const double index = std::floor(-std::log(size) / log_alpha + 0.5);
   const double delta = std::pow(alpha, -index) * (1 - alpha) / (1 + alpha);
   return {static_cast<int64_t>(index), static_cast<int64_t>(std::floor(center / delta + 0.5))};
 }
@@ -106,18 +107,19 @@ std::array<int64_t, 2> half_code(double size, double center, double alpha) {
 // HNMS with one hash, Alg. 2: the best box of each cell, by decreasing score, into kept; returns how many. All boxes
 // must have an area.
 extern "C" size_t plain_hnms(const float* boxes, const float* scores, size_t count, double alpha, int64_t* kept) {
+  const double log_alpha = std::log(alpha);
   std::unordered_map<Code, int64_t, HashOfCode> best;
+  best.reserve(count);
   for (size_t row = 0; row < count; ++row) {
     const double x1 = boxes[4 * row], y1 = boxes[4 * row + 1], x2 = boxes[4 * row + 2], y2 = boxes[4 * row + 3];
-    const auto [i, m] = half_code(x2 - x1, 0.5 * (x1 + x2), alpha);
-    const auto [j, n] = half_code(y2 - y1, 0.5 * (y1 + y2), alpha);
+    const auto [i, m] = half_code(x2 - x1, 0.5 * (x1 + x2), alpha, log_alpha);
+    const auto [j, n] = half_code(y2 - y1, 0.5 * (y1 + y2), alpha, log_alpha);
     const auto [cell, is_new] = best.try_emplace(Code{i, j, m, n}, row);
     if (!is_new && scores[cell->second] < scores[row]) cell->second = static_cast<int64_t>(row);
   }
   size_t num_kept = 0;
   for (const auto& [code, row] : best) kept[num_kept++] = row;
-  std::sort(kept, kept + num_kept, [=](int64_t a, int64_t b) {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  });
+  std::sort(kept, kept + num_kept,
+            [=](int64_t a, int64_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
   return num_kept;
 }

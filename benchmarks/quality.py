@@ -61,7 +61,8 @@ def images_of(directory: Path) -> list[Image]:
             if "gt_boxes" not in image:
                 return []
             truth = image["gt_boxes"], image["gt_labels"], image["gt_ignore"]
-            found.append(Image(image["boxes"], image["scores"], image["labels"], truth))
+            arrays = np.float32(image["boxes"]), np.float32(image["scores"]), np.int64(image["labels"])
+            found.append(Image(*arrays, truth))
     return found
 
 
@@ -83,10 +84,11 @@ def methods(alpha: float, num_hashes: int, most_in: int = MOST_IN[-1]) -> dict[S
 
 
 def let_in(suppress: Suppress) -> Suppress:
-    """The same of the MOST_IN[-1] best, and of that the MOST_OUT first."""
+    """The same of the MOST_IN[-1] best of each class, and of that the MOST_OUT first."""
+    best = Suppression.parse(f"top:{MOST_IN[-1]}")
 
     def of_the_best(boxes: Any, scores: Any, labels: Any) -> tuple[Any, Any]:
-        rows = np.sort(np.argsort(-scores, kind="stable")[: MOST_IN[-1]])
+        rows = np.sort(best(boxes, scores, labels)[0])
         keep, lowered = suppress(boxes[rows], scores[rows], labels[rows])
         return rows[keep[:MOST_OUT]], lowered[:MOST_OUT]
 

@@ -184,7 +184,7 @@ def _of_label(images: list[_Image], label: int, style: ApStyle, max_detections: 
     truth_set = COCO(dataset)
     evaluation = COCOeval_faster(truth_set, truth_set.loadRes(list(_results(images, label))), iouType="bbox")
     evaluation.params.maxDets = [max_detections]
-    evaluation.params.areaRng, evaluation.params.areaRngLbl = [[0, 1e10]], ["all"]
+    evaluation.params.areaRng, evaluation.params.areaRngLbl = [[0, 1e300]], ["all"]
     recalls = {"coco": np.linspace(0, 1, 101), "voc07": np.linspace(0, 1, 11)}
     evaluation.params.recThrs = recalls.get(style, np.arange(1, num_truths + 1) / num_truths)  # voc: every step
     evaluation.evaluate()
