@@ -126,7 +126,7 @@ def evaluated(
 
         return call
 
-    times = interleaved({setting: timed(setting) for setting in suppressions}, rounds=3)
+    times = interleaved({setting: timed(setting) for setting in suppressions}, rounds=15)
     truths = [image.truth for image in images]
     for setting, seconds in track(times.items(), description="average precision …", transient=True):
         pairs = zip(images, kept[setting], strict=True)

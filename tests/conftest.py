@@ -107,7 +107,7 @@ import numpy as np
 from hashnms import *
 from hashnms.synthetic import lattice
 call, dtype, num_threads = sys.argv[1:]
-boxes = lattice(10**6, 8, 9).astype(dtype)  # none overlaps: all are kept
+boxes = lattice(1_200_000, 8, 9).astype(dtype)  # none overlaps: all are kept. Enough for strips on one thread
 scores = np.random.default_rng(0).random(len(boxes)).astype(dtype)
 set_num_threads(int(num_threads))
 eval(call, {**globals(), "boxes": boxes[:1000], "scores": scores[:1000]})
@@ -124,6 +124,6 @@ print((kibibytes("VmHWM") - before) * 1024 / len(boxes))
 
 
 def bytes_per_box(call: str, dtype: str, num_threads: int) -> float:
-    """The memory, result included, that a call takes on a million `boxes` and `scores` none of which overlap."""
+    """The memory, result included, that a call takes on many `boxes` and `scores` none of which overlap."""
     command = [sys.executable, "-c", _MEMORY_SCRIPT, call, dtype, str(num_threads)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

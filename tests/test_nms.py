@@ -25,6 +25,14 @@ def assert_same(boxes, scores, iou_threshold, **options):
     assert np.array_equal(nms(boxes, scores, iou_threshold, **options), expected_keep)
 
 
+def among_many(boxes, scores):
+    """The same with so many worse boxes far away that they are not tried one on another."""
+    boxes, scores = np.asarray(boxes), np.asarray(scores)
+    span = np.float64(boxes.max(initial=1)) - boxes.min(initial=0)
+    apart = (boxes.max(initial=1) + span + lattice(600, 8, 9) * span / 100).astype(boxes.dtype)
+    return np.concatenate([boxes, apart]), np.concatenate([scores, np.full(600, -9, scores.dtype)])
+
+
 @pytest.mark.parametrize("iou_threshold", THRESHOLDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", BOX_KINDS)
@@ -70,6 +78,9 @@ def test_nms_equals_the_reference_on_any_boxes(data, iou_threshold, labelled, sc
     boxes, scores = data
     labels = np.arange(len(boxes)) % 3 if labelled else None
     assert_same(boxes, scores, iou_threshold, labels=labels, score_threshold=score_threshold, max_output=max_output)
+    boxes, scores = among_many(boxes, scores)
+    labels = np.arange(len(boxes)) % 3 if labelled else None
+    assert_same(boxes, scores, iou_threshold, labels=labels, max_output=max_output)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

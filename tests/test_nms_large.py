@@ -44,17 +44,22 @@ def test_thread_counts_agree_on_scenes(preset, iou_threshold):
 @pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("iou_threshold", [0.2, 0.6])
 def test_strips_give_what_all_boxes_at_once_give(iou_threshold):
-    """From 2**20 boxes on one thread, too, goes strip by strip, but not with a limit. Some boxes cross two borders."""
+    """From 2**20 boxes on one thread, too, goes strip by strip, but not with a limit. Some boxes cross many borders.
+
+    Two threads have two strips each, so that boxes are kept in a later strip than the one they begin in, and are
+    looked for there when what waits between the threads is decided.
+    """
     rng = np.random.default_rng(35)
-    count = 2**20 + 2**19
+    count = 2**21
     corner = rng.uniform(0, 20_000, (count, 2)).astype(np.float32)
     size = rng.uniform(20, 60, (count, 2)).astype(np.float32)
-    size[rng.random(count) < 0.02] *= [300, 1]
+    size[: count // 100] *= [300, 1]
+    size[count // 100 : count // 50] *= [1, 300]
     boxes, scores = np.concatenate([corner, corner + size], axis=1), rng.integers(0, 10**5, count).astype(np.float32)
     hashnms.set_num_threads(1)
     keep, suppressor = nms(boxes, scores, iou_threshold, max_output=count - 1, return_suppressor=True)
     assert len(keep) < count - 1
-    for num_threads in (1, 3):
+    for num_threads in (1, 2, 3):
         hashnms.set_num_threads(num_threads)
         assert np.array_equal(nms(boxes, scores, iou_threshold), keep)
         in_strips = nms(boxes, scores, iou_threshold, return_suppressor=True)
