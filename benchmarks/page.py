@@ -25,10 +25,10 @@ INTRODUCTION = """\
 Written by `python -m benchmarks.page` from what `python -m benchmarks` measured. Times are ratios within one run: how
 many times as long a peer takes as hashnms for the same boxes, best of interleaved rounds, one thread each
 (`benchmarks/results.json` has medians, too). Inputs are in the form that a peer wants before the clock starts. Every
-answer was looked at before its time counted: ours against a plain loop up to 45,000 boxes and against NMS of all boxes at
-once beyond, where ours goes strip by strip; HNMS against the reference up to 10,000 boxes and a plain hash map beyond; the
-peers' against ours. `*` marks one that keeps other boxes; below its table is what differs. *> 1 min*: a call would take
-longer than that, by how its time has grown so far.
+answer was looked at before its time counted: ours against a plain loop up to 45,000 boxes and against NMS of all boxes
+at once beyond, where ours goes strip by strip; HNMS against the reference up to 10,000 boxes and a plain hash map
+beyond; the peers' against ours. `*` marks one that keeps other boxes; below its table is what differs. *> 1 min*: a
+call would take longer than that, by how its time has grown so far.
 
 The plain loops and later algorithms are compiled for any machine of the kind, as most peers are; hashnms chooses wider
 vectors where the machine has them. *ultralytics TorchNMS* is the NMS that ultralytics takes where torchvision is not
@@ -83,8 +83,8 @@ One image of each set, before any suppression.
 
 #: Why a peer is ahead of something of ours.
 REASONS = {
-    "hashnms nms": "with ten boxes both calls are mostly Python and NumPy, and which is sooner changes from run to run",
-    "hashnms hnms:0.7/4": "four hashes are four passes, each with a cost of its own, which is most of it with few boxes",
+    "hashnms nms": "with ten boxes a call takes about a microsecond, most of it Python's and NumPy's",
+    "hashnms hnms:0.7/4": "four hashes are four passes, each with a cost of its own, most of it with few boxes",
 }
 
 QUALITY = """\
@@ -97,9 +97,9 @@ figures; the detectors and the images are others.
 """
 
 AGREEMENT = """\
-Time against that of NMS; of the later algorithms it includes a loop over the classes in Python. *recall* and *precision*
-compare the first 1,000 boxes with the first 1,000 of NMS, so what is left too often pushes others out; *matched*: a box
-that overlaps one counts.
+Time against that of NMS; of the later algorithms it includes a loop over the classes in Python. *recall* and
+*precision* compare the first 1,000 boxes with the first 1,000 of NMS, so what is left too often pushes others out;
+*matched*: a box that overlaps one counts.
 """
 
 
