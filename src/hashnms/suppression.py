@@ -262,7 +262,8 @@ def host_hnms_once(
     by_cell = np.lexsort(fields)
     is_first = np.ones(len(by_cell), np.bool_)
     is_first[1:] = (np.diff(fields[:, by_cell], axis=1) != 0).any(axis=0)
-    return by_score[np.sort(by_cell[is_first])]
+    kept: NDArray[np.int64] = by_score[np.sort(by_cell[is_first])]
+    return kept
 
 
 def host_nms(
