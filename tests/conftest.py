@@ -106,8 +106,8 @@ import ctypes, sys
 import numpy as np
 from hashnms import *
 from hashnms.synthetic import lattice
-call, dtype, num_threads = sys.argv[1:]
-boxes = lattice(1_200_000, 8, 9).astype(dtype)  # none overlaps: all are kept. Enough for strips on one thread
+call, dtype, num_threads, count = sys.argv[1:]
+boxes = lattice(int(count), 8, 9).astype(dtype)  # none overlaps: all are kept
 scores = np.random.default_rng(0).random(len(boxes)).astype(dtype)
 set_num_threads(int(num_threads))
 eval(call, {**globals(), "boxes": boxes[:1000], "scores": scores[:1000]})
@@ -123,7 +123,7 @@ print((kibibytes("VmHWM") - before) * 1024 / len(boxes))
 """
 
 
-def bytes_per_box(call: str, dtype: str, num_threads: int) -> float:
-    """The memory, result included, that a call takes on many `boxes` and `scores` none of which overlap."""
-    command = [sys.executable, "-c", _MEMORY_SCRIPT, call, dtype, str(num_threads)]
+def bytes_per_box(call: str, dtype: str, num_threads: int, count: int = 10**6) -> float:
+    """The memory, result included, that a call takes on so many `boxes` and `scores` none of which overlap."""
+    command = [sys.executable, "-c", _MEMORY_SCRIPT, call, dtype, str(num_threads), str(count)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
