@@ -49,6 +49,10 @@ def main() -> None:
     console = Console(width=150)
     record: dict[str, Any] = {"families": {}}
     if arguments.again:
+        if not arguments.output.exists():
+            parser.error(
+                f"--again needs the results of another run in --output, got {arguments.output}, which is not there"
+            )
         record = load(arguments.output)
         if (record["machine"], record["versions"]) != (machine(), versions()):
             raise SystemExit(f"{arguments.output} is of another machine or of other versions: nothing is measured")

@@ -119,7 +119,7 @@ FAMILIES: dict[str, tuple[str, Callable[[int], Runs]]] = {
     "nms-0.7": ("Exact NMS at IoU 0.7", lambda largest: nms_by_size(largest, 0.7)),
     "soft-nms": ("Soft-NMS, gaussian, sigma 0.5", soft_nms_by_size),
     "hnms": ("HNMS, alpha 0.7, one hash", hnms_by_size),
-    "presets": ("Other scenes", presets),
+    "presets": ("All kinds of scenes", presets),
     "classes": ("Exact NMS with classes", classes),
     "batches": ("Several images in one call", batches),
     "worst": ("Worst cases of exact NMS", worst_cases),

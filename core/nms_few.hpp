@@ -15,7 +15,7 @@
 
 namespace hashnms::detail {
 
-// From what benchmarks/nms.py measured: beyond, the kept ones are looked for.
+// Found by trying calls of 100 to 1,000 boxes of both types: beyond, it is sooner to look for kept ones.
 template <class T>
 inline constexpr size_t kFewRanked = 2048 / sizeof(T);
 

@@ -315,6 +315,7 @@ def test_a_ratio_that_fell_by_more_than_half_is_found():
 
 def test_the_quick_check_fails_where_a_ratio_fell_and_where_nothing_is_compared(tmp_path, monkeypatch, capsys):
     series = Series(OUR_NMS, [Peer("plain loop", "hashnms", plain_nms)], lambda *_: True)
+    monkeypatch.setattr("benchmarks.quick.on_one_thread", lambda: None)
     monkeypatch.setattr("benchmarks.quick.runs", lambda: [("f", series, [workload()])])
     for ratio, message in (
         (1e-3, None),
