@@ -76,7 +76,9 @@ def ultralytics_nms(work: Workload) -> Call:
     """Its own NMS, which it takes where torchvision is not imported."""
     os.environ.setdefault("YOLO_CONFIG_DIR", tempfile.gettempdir())  # it writes settings when imported
     import torch
-    from ultralytics.utils.nms import TorchNMS
+
+    with np.printoptions():  # it also changes how arrays are printed
+        from ultralytics.utils.nms import TorchNMS
 
     boxes, scores = torch.from_numpy(work.boxes), torch.from_numpy(work.scores)
     if work.labels is not None:  # as its own non_max_suppression does
