@@ -2,13 +2,11 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "iou_hash.hpp"
 #include "settings.hpp"
@@ -24,7 +22,7 @@ class Families {
   static std::shared_ptr<const HashFamily> find(nb::handle alpha, nb::handle num_hashes) {
     const auto ratio = number_in(alpha, 0.0, 1.0);
     const auto count = count_of(num_hashes);
-    if (!ratio || *ratio == 0.0 || *ratio == 1.0 || !count || *count == 0 || *count > kMostHashes) return nullptr;
+    if (!ratio || *ratio == 0.0 || *ratio == 1.0 || !count || *count == 0 || *count > HashFamily::kMostHashes) return nullptr;
     const auto kept = std::find_if(latest_.begin(), latest_.end(), [&](const auto& family) {
       return family && family->alpha() == *ratio && family->size() == *count;
     });
@@ -32,11 +30,8 @@ class Families {
   }
 
  private:
-  static constexpr size_t kMostHashes = 1000;
-
   static std::shared_ptr<const HashFamily> make(double alpha, size_t count) {
-    const nb::object origins = nb::module_::import_("hashnms.hashing").attr("origins")(alpha, count);
-    auto family = std::make_shared<const HashFamily>(alpha, nb::cast<std::vector<double>>(origins));
+    auto family = std::make_shared<const HashFamily>(alpha, count);
     latest_[next_++ % latest_.size()] = family;
     return family;
   }

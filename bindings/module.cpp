@@ -192,6 +192,12 @@ NB_MODULE(_core, m) {
                   "numpy.typing.NDArray[numpy.float64]]"),
           "The index of the first cell, and the least width and 1/delta of every cell a float32 box can have.");
 
+  m.def(
+      "family_origins",
+      [](double alpha, size_t num_hashes) { return bindings::array_of(HashFamily::origins(alpha, num_hashes)); },
+      "alpha"_a, "num_hashes"_a,
+      nb::sig("def family_origins(alpha: float, num_hashes: int) -> numpy.typing.NDArray[numpy.float64]"),
+      "W_0 of each function of a family.");
   m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
   m.def("get_num_threads", [] { return bindings::num_threads.load(); });
 

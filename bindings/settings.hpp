@@ -54,6 +54,7 @@ inline std::optional<BoxFormat> box_format_of(nb::handle object) {
 inline std::optional<SoftMethod> soft_method_of(nb::handle object) {
   if (is_name(object, "gaussian")) return SoftMethod::gaussian;
   if (is_name(object, "linear")) return SoftMethod::linear;
+  if (is_name(object, "hard")) return SoftMethod::hard;
   return std::nullopt;
 }
 

@@ -55,6 +55,21 @@ inline DoubleDouble power(DoubleDouble base, uint64_t exponent) {
   return result;
 }
 
+// The root of degree 1 to 1000 of a number above 0. Newton's method leaves an error near 2^-100, whatever the estimate
+// it starts from: so the nearest double is the same on every machine.
+inline DoubleDouble root(const DoubleDouble& a, uint64_t degree) {
+  const double estimate = (std::log2(a.hi) + static_cast<double>(a.exponent)) / static_cast<double>(degree);
+  const double whole = std::floor(estimate);
+  DoubleDouble x = normalized(std::exp2(estimate - whole), 0.0, static_cast<int64_t>(whole));
+  for (int k = 0; k < 3; ++k) {
+    const DoubleDouble ratio = a / power(x, degree);  // about 1
+    const int exponent = static_cast<int>(ratio.exponent);
+    const double excess = (std::ldexp(ratio.hi, exponent) - 1.0) + std::ldexp(ratio.lo, exponent);
+    x = x * normalized(1.0, excess / static_cast<double>(degree), 0);
+  }
+  return x;
+}
+
 inline bool operator<(const DoubleDouble& a, const DoubleDouble& b) {  // of numbers above 0
   if (a.exponent != b.exponent) return a.exponent < b.exponent;
   return a.hi != b.hi ? a.hi < b.hi : a.lo < b.lo;

@@ -1,6 +1,7 @@
 // IoUHash: the cell of a width, and from it the code (i, j, m, n) of a box (Alg. 1).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -154,12 +155,25 @@ struct IoUHash {
   double shift;
 };
 
-// The K functions of Multi-HNMS, from their W_0; function k is shifted by k/K.
+// The K functions of Multi-HNMS (Eqn. 16): function k has W_0 = alpha^(-k/K) and is shifted by k/K.
 class HashFamily {
  public:
-  HashFamily(double alpha, std::vector<double> origins) : alpha_(alpha), origins_(std::move(origins)) {
-    if (origins_.size() > kMostTables) return;
+  static constexpr size_t kMostHashes = 1000;  // more shifts of a cell would only cost time
+
+  HashFamily(double alpha, size_t count) : alpha_(alpha), origins_(origins(alpha, count)) {
+    if (count > kMostTables) return;
     for (const double origin : origins_) tables_.emplace_back(alpha, origin);
+  }
+
+  // W_0 of each function, the double that is nearest.
+  static std::vector<double> origins(double alpha, size_t count) {
+    std::vector<double> all;
+    for (size_t k = 0; k < count; ++k) {
+      const DoubleDouble inverse_power = to_double_double(1.0) / power(to_double_double(alpha), k);
+      const double origin = nearest_double(root(inverse_power, count));
+      all.push_back(std::min(origin, std::numeric_limits<double>::max()));
+    }
+    return all;
   }
 
   double alpha() const { return alpha_; }

@@ -16,17 +16,18 @@
 #include "input.hpp"
 #include "label_groups.hpp"
 #include "large_array.hpp"
+#include "nms.hpp"
 #include "parallel.hpp"
 #include "rank.hpp"
 
 namespace hashnms {
 
-enum class SoftMethod : int { gaussian = 0, linear = 1 };
+enum class SoftMethod : int { gaussian = 0, linear = 1, hard = 2 };
 
 struct SoftNmsOptions {
   SoftMethod method;
   double sigma;          // of the gaussian
-  double iou_threshold;  // of the linear
+  double iou_threshold;  // of the linear and the hard
   double min_score;      // from 0 on; boxes with less never come out
   size_t max_output;
 };
@@ -140,11 +141,28 @@ Score rounded_up(double limit) {
                                               : nearest;
 }
 
+// A box whose IoU is above the threshold is gone: that is NMS.
+template <class T, class Score>
+std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const SoftNmsOptions& options,
+                                            size_t threads) {
+  const double below_min_score = std::nextafter(options.min_score, -std::numeric_limits<double>::infinity());
+  const auto rows = nms(input, NmsOptions{options.iou_threshold, below_min_score, options.max_output, nullptr}, threads);
+  if (!rows) return std::nullopt;
+  Selection<Score> selection(input.count);
+  selection.claims = Claims<Score>(rows->size());
+  std::transform(rows->begin(), rows->end(), selection.claims.begin(), [&](uint32_t row) {
+    selection.scores[row] = input.scores[row];
+    return input.claim(row);
+  });
+  return selection;
+}
+
 }  // namespace detail
 
 // Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<Selection<Score>> soft_nms(const Input<T, Score>& input, const SoftNmsOptions& options, size_t threads) {
+  if (options.method == SoftMethod::hard) return detail::select_hard(input, options, threads);
   if (!input.is_legal()) return std::nullopt;
   const Score min_score = detail::rounded_up<Score>(options.min_score);
   if (options.method == SoftMethod::linear) {
