@@ -13,7 +13,7 @@
 #include <optional>
 #include <tuple>
 
-#include "input.hpp"
+#include "boxes/input.hpp"
 #include "settings.hpp"
 #include "tensors.hpp"
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "iou_hash.hpp"
+#include "hash/iou_hash.hpp"
 #include "settings.hpp"
 
 namespace hashnms::bindings {

@@ -17,7 +17,7 @@
 #include "arrays.hpp"
 #include "families.hpp"
 #include "hnms.hpp"
-#include "iou_hash.hpp"
+#include "hash/iou_hash.hpp"
 #include "nms.hpp"
 #include "soft_nms.hpp"
 #include "top_k.hpp"

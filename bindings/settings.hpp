@@ -9,7 +9,7 @@
 #include <limits>
 #include <optional>
 
-#include "box.hpp"
+#include "boxes/box.hpp"
 #include "soft_nms.hpp"
 
 namespace hashnms::bindings {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,15 +9,17 @@
 #include <optional>
 #include <vector>
 
-#include "claim_few.hpp"
-#include "claim_tree.hpp"
-#include "decay.hpp"
-#include "input.hpp"
-#include "label_groups.hpp"
-#include "large_array.hpp"
+#include "boxes/claims.hpp"
+#include "boxes/input.hpp"
+#include "boxes/labels.hpp"
 #include "nms.hpp"
-#include "parallel.hpp"
-#include "rank.hpp"
+#include "soft/decay.hpp"
+#include "soft/few.hpp"
+#include "soft/tree.hpp"
+#include "support/interrupt.hpp"
+#include "support/large_array.hpp"
+#include "support/threads.hpp"
+#include "support/tuning.hpp"
 
 namespace hashnms {
 
@@ -42,8 +43,6 @@ struct Selection {
 };
 
 namespace detail {
-
-inline constexpr size_t kSoftBoxesPerThread = size_t(1) << 12;
 
 // What one thread has selected, as far as it can be among the first `most` of all.
 template <class Score>
@@ -74,6 +73,7 @@ template <class Waiting, class Score>
 void select_from(Waiting&& waiting, const uint32_t* rows, size_t most, LargeArray<Score>& scores,
                  BestClaims<Score>& selected) {
   for (size_t k = 0; k < most; ++k) {
+    if (k % 1024 == 0) Interrupt::check();
     const auto box = waiting.next();
     if (!box) return;
     const Claim<Score> claim(box->score, rows[box->row]);
@@ -95,8 +95,8 @@ void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t cou
     const Corners<T> box = input.corners(rows[k]);
     boxes[k] = {{box.x1, box.y1, box.x2, box.y2}, input.scores[rows[k]], static_cast<uint32_t>(k)};
   }
-  using Few = ClaimFew<T, Score, Decay>;
-  using Tree = ClaimTree<T, Score, Decay>;
+  using Few = SelectionLoop<T, Score, Decay>;
+  using Tree = SelectionTree<T, Score, Decay>;
   if (count <= Few::kMost) {
     select_from(Few(boxes.data(), count, decay, min_score), rows, most, scores, selected);
   } else {
@@ -112,15 +112,11 @@ Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score 
   const auto takes_part = [=](Score score) { return score >= min_score && most > 0; };
   const LabelGroups groups(rows_with(input.scores, input.count, takes_part), input.labels);
   Selection<Score> selection(input.count);
-  const size_t parts =
-      std::min(threads_for(groups.rows.size(), kSoftBoxesPerThread, threads), std::max<size_t>(groups.count(), 1));
+  const size_t parts = threads_for(groups.rows.size(), tuning::kSelectedPerThread, threads);
   std::vector<BestClaims<Score>> selected(parts, BestClaims<Score>(most));
-  std::atomic<size_t> next_group = 0;
-  run_parts(parts, [&](size_t part) {
-    for (size_t group = next_group++; group < groups.count(); group = next_group++) {
-      select_group(input, groups.begin(group), groups.size(group), decay, min_score, most, selection.scores,
-                   selected[part]);
-    }
+  run_queue(parts, groups.count(), [&](size_t group, size_t part) {
+    select_group(input, groups.begin(group), groups.size(group), decay, min_score, most, selection.scores,
+                 selected[part]);
   });
   size_t total = 0;
   for (const auto& of_part : selected) total += of_part.claims().size();
@@ -146,7 +142,8 @@ template <class T, class Score>
 std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const SoftNmsOptions& options,
                                             size_t threads) {
   const double below_min_score = std::nextafter(options.min_score, -std::numeric_limits<double>::infinity());
-  const auto rows = nms(input, NmsOptions{options.iou_threshold, below_min_score, options.max_output, nullptr}, threads);
+  const auto rows =
+      nms(input, NmsOptions{options.iou_threshold, below_min_score, options.max_output, nullptr}, threads);
   if (!rows) return std::nullopt;
   Selection<Score> selection(input.count);
   selection.claims = Claims<Score>(rows->size());

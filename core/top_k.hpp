@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "input.hpp"
-#include "label_groups.hpp"
-#include "large_array.hpp"
-#include "rank.hpp"
+#include "boxes/claims.hpp"
+#include "boxes/input.hpp"
+#include "boxes/labels.hpp"
+#include "support/large_array.hpp"
 
 namespace hashnms {
 

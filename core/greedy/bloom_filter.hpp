@@ -1,0 +1,31 @@
+// A Bloom filter with one bit a hash: says of a hash that it was not added, or that it may have been.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "support/dispatch.hpp"
+#include "support/large_array.hpp"
+
+namespace hashnms {
+
+class BloomFilter {
+ public:
+  // Of 32 * words bits; words are a power of two.
+  explicit BloomFilter(size_t words) : words_(words, Filled::with_zeros), shift_(32 - std::countr_zero(words)) {}
+
+  HASHNMS_INLINE bool may_have(uint32_t hash) const { return words_[hash >> shift_] >> bit_of(hash) & 1; }
+  void add(uint32_t hash) { words_[hash >> shift_] |= uint32_t(1) << bit_of(hash); }
+  size_t words() const { return words_.size(); }
+
+ private:
+  // The five bits that follow those which name the word.
+  HASHNMS_INLINE uint32_t bit_of(uint32_t hash) const { return hash >> std::max(shift_ - 5, 0) & 31; }
+
+  LargeArray<uint32_t> words_;
+  int shift_;
+};
+
+}  // namespace hashnms

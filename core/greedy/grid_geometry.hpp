@@ -1,0 +1,69 @@
+// Classes of sizes and cells of centres, so that a box finds those that can overlap it enough in a few cells.
+//
+// IoU > t needs t <= w1/w2 <= 1/t and |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), and the same for heights.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "support/dispatch.hpp"
+
+namespace hashnms {
+
+// What the least IoU of a suppressed box decides about the grid. Along one axis a box asks two cells in each of three
+// classes. Integers are held in doubles, for these run in vectors.
+class GridGeometry {
+ public:
+  explicit GridGeometry(double least_iou)
+      : reach_((1.0 - least_iou) / (1.0 + least_iou)),
+        class_width_(-kSteepest * std::log2(least_iou)),
+        inverse_class_width_(1.0 / class_width_),
+        pitch_exponent_(std::log2((std::exp2(class_width_) + 1.0) * reach_) + 2 * kExpError + 1e-9) {}
+
+  // log2(size) is taken from the bits of the size, with a parabola through each octave: increasing, at most kLogError
+  // off, at most kSteepest as steep.
+  HASHNMS_INLINE double class_of(double size) const {
+    const uint64_t bits = std::bit_cast<uint64_t>(size);
+    const double mantissa = std::bit_cast<double>((bits & kMantissa) | kOne);
+    const double exponent = std::bit_cast<double>((bits >> 52) | kTwoTo52) - (0x1p52 + 1023.0);
+    return std::floor((exponent + ((-1.0 / 3.0 * mantissa + 2.0) * mantissa - 5.0 / 3.0)) * inverse_class_width_);
+  }
+
+  // The first cell of a class that a box of this size and centre asks.
+  HASHNMS_INLINE double first_cell(double index, double size, double center) const {
+    const double greatest_size = exp2_from_above((index + 1.0) * class_width_ + kLogError);
+    const double reach = 0.5 * (size + greatest_size) * reach_ + std::abs(center) * 0x1p-50;
+    return cell_of(center - reach, index);
+  }
+
+  HASHNMS_INLINE double cell_of(double position, double index) const {
+    // One over the pitch, which is at least as wide as what two boxes, one of this and one of a neighbouring class, can
+    // be apart in both directions: so a box asks two cells.
+    const double inverse_pitch = exp2_from_above(-((index + 1.0) * class_width_ + kLogError + pitch_exponent_));
+    return std::floor(position * inverse_pitch);
+  }
+
+  // An integer as bits, the same for the same one; beyond 2^44 all are alike, which only makes cells larger. No
+  // further, for there the rounding of a centre, a small part of the pitch so far, could hide a third cell.
+  HASHNMS_INLINE static uint64_t bits_of(double integer) {
+    const double bounded = integer < -0x1p44 ? -0x1p44 : integer > 0x1p44 ? 0x1p44 : integer;
+    return std::bit_cast<uint64_t>(bounded + 0x1.8p52);
+  }
+
+ private:
+  static constexpr uint64_t kMantissa = (uint64_t(1) << 52) - 1, kOne = uint64_t(1023) << 52;
+  static constexpr uint64_t kTwoTo52 = uint64_t(1023 + 52) << 52;
+  static constexpr double kSteepest = 1.05, kLogError = 0.01, kExpError = 0.0861;
+
+  // 2^x or up to 2^kExpError times that: linear within an octave.
+  HASHNMS_INLINE static double exp2_from_above(double x) {
+    const double exponent = std::floor(x);
+    const uint64_t mantissa = std::bit_cast<uint64_t>(1.0 + (x - exponent));
+    return std::bit_cast<double>(mantissa + (std::bit_cast<uint64_t>(exponent + 0x1.8p52) << 52));
+  }
+
+  double reach_, class_width_, inverse_class_width_, pitch_exponent_;
+};
+
+}  // namespace hashnms

@@ -1,0 +1,85 @@
+// Greedy NMS of ranked boxes: which are kept.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "greedy/few.hpp"
+#include "greedy/kept_grid.hpp"
+#include "greedy/kept_list.hpp"
+#include "greedy/kept_pyramid.hpp"
+#include "greedy/plan.hpp"
+#include "greedy/ranked_boxes.hpp"
+#include "greedy/suppressors.hpp"
+#include "support/dispatch.hpp"
+
+namespace hashnms {
+
+namespace detail {
+
+// Goes on until `stop` boxes are kept; where that is `most`, the limit, suppressors of the rest are still found if they
+// are wanted. An Index files kept boxes and finds one that overlaps a given box.
+template <class T, class Index>
+HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most, Index& index,
+                               Suppressors& suppressors) {
+  const bool to_the_end = stop == most && suppressors.wanted();
+  for_each_ranked(ranked, index, [&](const RankedBox<T>& box, const auto& prepared, size_t k) HASHNMS_INLINE_LAMBDA {
+    if (ranked.kept == stop && !to_the_end) return false;
+    const uint32_t found = index.find(box.corners, box.label, prepared, k);
+    if (found != kNone) {
+      suppressors.set(box.row, ranked.rows[found]);
+    } else if (ranked.kept < most) {
+      ranked.keep(box);
+      index.add(box.corners, box.label, prepared, k);
+      suppressors.set(box.row, box.row);
+    }
+    return true;
+  });
+}
+
+HASHNMS_VECTOR_CLONES static void keep_with_list(RankedBoxes<float>& ranked, size_t stop, size_t most,
+                                                 KeptList<float>& list, Suppressors& suppressors) {
+  keep_until(ranked, stop, most, list, suppressors);
+}
+HASHNMS_VECTOR_CLONES static void keep_with_list(RankedBoxes<double>& ranked, size_t stop, size_t most,
+                                                 KeptList<double>& list, Suppressors& suppressors) {
+  keep_until(ranked, stop, most, list, suppressors);
+}
+
+// Files the boxes kept so far and goes on.
+template <class Index, class T>
+void keep_with(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Suppressors& suppressors) {
+  constexpr size_t kBoxes = Index::Prepared::kBoxes;
+  Index index(plan, ranked);
+  typename Index::Prepared prepared;
+  for (size_t k = 0; k < ranked.kept; ++k) {
+    if (k % kBoxes == 0) index.prepare(ranked, k, prepared);
+    index.add(ranked.corners[k], ranked.label(k), prepared, k % kBoxes);
+  }
+  keep_until(ranked, most, most, index, suppressors);
+}
+
+// No IoU is above 1.
+template <class T>
+void keep_all(RankedBoxes<T>& ranked, size_t most, Suppressors& suppressors) {
+  ranked.kept = std::min(ranked.size(), most);
+  for (size_t k = 0; k < ranked.kept; ++k) suppressors.set(ranked.rows[k], ranked.rows[k]);
+}
+
+}  // namespace detail
+
+// Moves the boxes that are kept, `most` at most, to the front. Suppressors are the first by rank, so they want_first.
+template <bool want_first, class T>
+void keep_greedily(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Suppressors& suppressors) {
+  const T threshold = plan.rule.threshold;
+  if (threshold >= T(1)) return detail::keep_all(ranked, most, suppressors);
+  if (ranked.size() <= detail::kFewRanked<T>) return detail::keep_few(ranked, threshold, most, suppressors);
+  KeptList<T> list(threshold);
+  detail::keep_with_list(ranked, std::min(most, plan.few_kept), most, list, suppressors);
+  if (ranked.done() || ranked.kept == most) return;
+  if (plan.uses_grid) return detail::keep_with<KeptGrid<T, want_first>>(ranked, plan, most, suppressors);
+  detail::keep_with<KeptPyramid<T, want_first>>(ranked, plan, most, suppressors);
+}
+
+}  // namespace hashnms

@@ -1,0 +1,242 @@
+// The boxes kept so far, in pyramids of cells: for low thresholds, where boxes of very different sizes meet.
+//
+// Boxes are filed by shape (pyramid_shapes.hpp). The cells of a shape are as wide and as high as its smallest box, so
+// boxes that hardly overlap are few to a cell. Above the cells of each shape lie blocks of 8 x 8 of them, above these
+// blocks of 8 x 8 blocks, up to the size of the largest box: a large box asks a few blocks and from there only what is
+// occupied, and may stop at the first box it meets.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "boxes/box.hpp"
+#include "boxes/labels.hpp"
+#include "greedy/cell_hash.hpp"
+#include "greedy/kept_chains.hpp"
+#include "greedy/plan.hpp"
+#include "greedy/pyramid_shapes.hpp"
+#include "greedy/ranked_boxes.hpp"
+#include "greedy/slot_table.hpp"
+
+namespace hashnms {
+
+namespace detail {
+
+struct BoxGeometry {
+  double size[2], center[2];
+
+  template <class T>
+  explicit BoxGeometry(const Corners<T>& box)
+      : size{double(box.x2) - double(box.x1), double(box.y2) - double(box.y1)},
+        center{0.5 * box.x1 + 0.5 * box.x2, 0.5 * box.y1 + 0.5 * box.y2} {}
+};
+
+// A range of cells or blocks along an axis.
+struct CellRange {
+  int64_t first, last;
+
+  CellRange blocks(int level) const { return {first >> 3 * level, last >> 3 * level}; }
+};
+
+// The cell of a position; beyond 2^50 all are alike, which only makes cells larger.
+inline int64_t cell_at(double position, double inverse_pitch) {
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const double cell = std::clamp(std::clamp(position, -kLargest, kLargest) * inverse_pitch, -0x1p50, 0x1p50);
+  const auto truncated = static_cast<int64_t>(cell);
+  return truncated - (static_cast<double>(truncated) > cell);
+}
+
+// Which of the children of a block, row by row, lie in the ranges.
+inline uint64_t children_within(int64_t block_x, int64_t block_y, CellRange xs, CellRange ys) {
+  const auto inside = [](int64_t block, CellRange range) {
+    return CellRange{std::max<int64_t>(range.first - 8 * block, 0), std::min<int64_t>(range.last - 8 * block, 7)};
+  };
+  const CellRange across = inside(block_x, xs), down = inside(block_y, ys);
+  const uint64_t row = ((uint64_t(2) << across.last) - (uint64_t(1) << across.first)) * 0x0101010101010101u;
+  return row & (~uint64_t(0) << 8 * down.first) & (~uint64_t(0) >> 8 * (7 - down.last));
+}
+
+}  // namespace detail
+
+// Finds a kept box that overlaps a given one: the first by rank, or any.
+template <class T, bool want_first>
+class KeptPyramid {
+ public:
+  // Nothing is prepared for several boxes at once.
+  struct Prepared {
+    static constexpr size_t kBoxes = 1;
+  };
+
+  KeptPyramid(const Plan<T>& plan, const RankedBoxes<T>& boxes)
+      : least_iou_(plan.rule.least_iou),
+        reach_((1.0 - least_iou_) / (1.0 + least_iou_)),
+        greatest_{plan.rule.sizes[0].greatest, plan.rule.sizes[1].greatest},
+        octaves_(plan.shapes.octaves),
+        chains_(plan.rule.threshold, boxes) {}
+
+  void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
+
+  // Takes the next kept box; one without area suppresses nothing and is not filed.
+  void add(const Corners<T>& corners, LabelId<T> label, const Prepared&, size_t) {
+    const uint32_t position = chains_.add();
+    if (!corners.has_area()) return;
+    const Box box(corners);
+    const Shape& shape = shape_at(box);
+    const uint64_t sum = shape.sum + factors_.of_label(label);
+    int64_t x = detail::cell_at(box.center[0], shape.inverse_pitch[0]);
+    int64_t y = detail::cell_at(box.center[1], shape.inverse_pitch[1]);
+    Cell& cell = cells_.at(hash_at(sum, 0, x, y));
+    if (cell.head == 0) {
+      cell.head = position + 1;
+    } else {
+      chains_.chain(cell.head, position);
+    }
+    for (int level = 1; level <= shape.levels; ++level, x >>= 3, y >>= 3) {
+      Block& block = blocks_.at(hash_at(sum, level, x >> 3, y >> 3));
+      if (block.head == 0) block.head = position + 1;
+      block.children |= uint64_t(1) << ((y & 7) * 8 + (x & 7));
+    }
+  }
+
+  // The position of a kept box of the label with IoU above the threshold, or kNone.
+  uint32_t find(const Corners<T>& corners, LabelId<T> label, const Prepared&, size_t) const {
+    if (!corners.has_area()) return kNone;
+    const Box box(corners);
+    const Query<T> query{corners, corners.area(), label};
+    uint32_t found = kNone;
+    const auto own = shape_places_.find(shape_of(box.size[0], box.size[1], octaves_));  // where most boxes find theirs
+    if (own != shape_places_.end() && search_shape(shapes_[own->second], box, query, found)) return found;
+    for (size_t k = 0; k < shapes_.size(); ++k) {
+      if (own != shape_places_.end() && k == own->second) continue;
+      if (search_shape(shapes_[k], box, query, found)) return found;
+    }
+    return found;
+  }
+
+ private:
+  using Box = detail::BoxGeometry;
+  static constexpr int kMostLevels = 17;  // 8^17 cells are all there are
+
+  struct Shape {
+    double least[2], greatest[2];  // sizes: width and height
+    double inverse_pitch[2];       // of cells as large as the least
+    int levels;                    // of blocks
+    uint64_t sum;                  // of its classes of sizes, for hashes
+  };
+  struct Cell {
+    uint32_t hash, head;  // see KeptChains
+  };
+  struct Block {
+    uint32_t hash, head;  // the head of all that is below
+    uint64_t children;    // those that are occupied
+  };
+
+  // Of a cell, which is at level 0, or a block; `sum` is that of the shape and the label.
+  uint32_t hash_at(uint64_t sum, int level, int64_t x, int64_t y) const {
+    return hash_of_sum(sum + static_cast<uint64_t>(level) * factors_.level + static_cast<uint64_t>(x) * factors_.x +
+                       static_cast<uint64_t>(y) * factors_.y);
+  }
+
+  const Shape& shape_at(const Box& box) {
+    const uint32_t key = shape_of(box.size[0], box.size[1], octaves_);
+    const auto [entry, is_new] = shape_places_.try_emplace(key, static_cast<uint32_t>(shapes_.size()));
+    if (is_new) shapes_.push_back(new_shape(key));
+    return shapes_[entry->second];
+  }
+
+  Shape new_shape(uint32_t key) const {
+    Shape shape{};
+    double cells = 0;  // that the largest box reaches over
+    for (int axis = 0; axis < 2; ++axis) {
+      const int group = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff);
+      const int octave = group * octaves_ + kLeastOctave;
+      shape.least[axis] = group == 0 ? 0.0 : std::ldexp(1.0, octave);
+      shape.greatest[axis] = std::min(std::ldexp(1.0, octave + octaves_), std::numeric_limits<double>::max());
+      shape.inverse_pitch[axis] = std::ldexp(1.0, -octave);
+      const double largest = std::min(greatest_[axis], shape.greatest[axis] / least_iou_);
+      cells = std::max(cells, (largest + shape.greatest[axis]) * shape.inverse_pitch[axis] + 1.0);
+    }
+    shape.levels = 1;  // or as many as it takes to ask two blocks a side
+    while (std::ldexp(1.0, 3 * shape.levels) < cells && shape.levels < kMostLevels) ++shape.levels;
+    shape.sum = (key >> 16) * factors_.width + (key & 0xffff) * factors_.height;
+    return shape;
+  }
+
+  // Whether the sizes alone let a box of the shape suppress the box.
+  bool comparable(const Shape& shape, const Box& box) const {
+    const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
+    const double greatest_area = shape.greatest[0] * shape.greatest[1];
+    const bool area_is_known = area >= 0x1p-900 && area <= 0x1p900;  // else it may be rounded coarsely
+    return (box.size[0] * least_iou_ <= shape.greatest[0]) & (shape.least[0] * least_iou_ <= box.size[0]) &
+           (box.size[1] * least_iou_ <= shape.greatest[1]) & (shape.least[1] * least_iou_ <= box.size[1]) &
+           (!area_is_known | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
+  }
+
+  // Whether the search is over.
+  bool search_shape(const Shape& shape, const Box& box, const Query<T>& query, uint32_t& found) const {
+    if (!comparable(shape, box)) return false;
+    detail::CellRange ranges[2];
+    for (int axis = 0; axis < 2; ++axis) {
+      const double reach =
+          (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_ + std::abs(box.center[axis]) * 0x1p-50;
+      ranges[axis] = {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
+                      detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
+    }
+    const auto few = [&](detail::CellRange range) { return range.last - range.first <= 1; };
+    int level = 1;
+    while (level < shape.levels && !(few(ranges[0].blocks(level)) && few(ranges[1].blocks(level)))) ++level;
+    const Search search{ranges[0], ranges[1], shape.sum + factors_.of_label(query.label), query};
+    const detail::CellRange xs = ranges[0].blocks(level), ys = ranges[1].blocks(level);
+    for (int64_t y = ys.first; y <= ys.last; ++y) {
+      for (int64_t x = xs.first; x <= xs.last; ++x) {
+        if (search_block(search, level, x, y, found)) return true;
+      }
+    }
+    return false;
+  }
+
+  struct Search {
+    detail::CellRange xs, ys;  // of cells
+    uint64_t sum;              // of the shape and the label
+    const Query<T>& query;
+  };
+
+  bool search_block(const Search& search, int level, int64_t x, int64_t y, uint32_t& found) const {
+    const Block* block = blocks_.find(hash_at(search.sum, level, x, y));
+    if (!block || (want_first && block->head - 1 >= found)) return false;
+    uint64_t children =
+        block->children & detail::children_within(x, y, search.xs.blocks(level - 1), search.ys.blocks(level - 1));
+    for (; children != 0; children &= children - 1) {
+      const int child = std::countr_zero(children);
+      const int64_t child_x = 8 * x + (child & 7), child_y = 8 * y + (child >> 3);
+      if (level == 1 ? search_cell(search, child_x, child_y, found)
+                     : search_block(search, level - 1, child_x, child_y, found)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool search_cell(const Search& search, int64_t x, int64_t y, uint32_t& found) const {
+    const Cell* cell = cells_.find(hash_at(search.sum, 0, x, y));
+    return cell && chains_.search(cell->head, search.query, found);
+  }
+
+  double least_iou_, reach_, greatest_[2];
+  int octaves_;
+  CellFactors factors_;
+  KeptChains<T, want_first> chains_;
+  std::vector<Shape> shapes_;
+  std::unordered_map<uint32_t, uint32_t> shape_places_;
+  SlotTable<Cell> cells_;
+  SlotTable<Block> blocks_;
+};
+
+}  // namespace hashnms

@@ -1,0 +1,54 @@
+// The shapes that a pyramid files boxes by: the octave, or the group of octaves, of the width and that of the height.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "boxes/box.hpp"
+#include "boxes/input.hpp"
+#include "support/tuning.hpp"
+
+namespace hashnms {
+
+inline constexpr int kLeastOctave = -1022;
+
+// The exponent of the greatest power of two that is not above the size; sizes below the normal ones count as the least.
+inline int octave_of(double size) {
+  return std::max<int>(static_cast<int>(std::bit_cast<uint64_t>(size) >> 52) - 1023, kLeastOctave);
+}
+
+// The groups of octaves of the width and height, 16 bits each.
+inline uint32_t shape_of(double width, double height, int octaves) {
+  const auto group = [=](double size) { return static_cast<uint32_t>((octave_of(size) - kLeastOctave) / octaves); };
+  return group(width) << 16 | group(height);
+}
+
+struct PyramidShapes {
+  int octaves = 1;   // of sizes that are treated alike,
+  size_t count = 1;  // and how many shapes that gives, about
+
+  // So many octaves that the shapes are few, in a sample of the boxes: a search goes through all of them.
+  template <class T, class Score>
+  static PyramidShapes in(const Input<T, Score>& input) {
+    constexpr size_t kSample = 1024;
+    std::vector<Corners<T>> boxes;
+    for (size_t k = 0; k < kSample; ++k) {
+      const Corners<T> box = input.corners(input.sampled_row(k));
+      if (box.has_area()) boxes.push_back(box);
+    }
+    for (PyramidShapes shapes;; ++shapes.octaves) {
+      std::unordered_set<uint32_t> different;
+      for (const Corners<T>& box : boxes) {
+        different.insert(shape_of(double(box.x2) - double(box.x1), double(box.y2) - double(box.y1), shapes.octaves));
+      }
+      shapes.count = different.size();
+      if (shapes.count <= tuning::kFewShapes) return shapes;
+    }
+  }
+};
+
+}  // namespace hashnms

@@ -1,0 +1,76 @@
+// Open addressing from the key of a cell to the best claim on it.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "hash/cell_key.hpp"
+#include "support/dispatch.hpp"
+#include "support/large_array.hpp"
+
+namespace hashnms {
+
+// Buckets of two slots, searched without a branch; a full bucket spills into the next. At most three quarters full.
+template <class Claim>
+class CellMap {
+ public:
+  enum class Offered { to_new_cell, to_known_cell, no_room };
+
+  // Where the keys of a map agree in the leading bits of their hash, those are not used.
+  CellMap(size_t cells, uint64_t seed, int known_bits)
+      : buckets_(std::bit_ceil(2 * cells / 3 + 2), Filled::with_zeros),
+        seed_(seed),
+        shift_(64 - std::countr_zero(buckets_.size())),
+        known_bits_(known_bits) {}
+
+  // Where the search for a key begins.
+  size_t place_of(PackedKey key) const { return static_cast<size_t>((hash_of(key, seed_) << known_bits_) >> shift_); }
+
+  void prefetch(size_t place) const { hashnms::prefetch(&buckets_[place]); }
+
+  // The greatest claim wins the cell, whatever the order they come in. No room is found where so many cells crowd one
+  // place that a search would take long: by a chance of next to nothing, or by somebody who knows the seed.
+  Offered offer(PackedKey key, size_t place, Claim claim) {
+    for (size_t tried = 0; tried < kLongestRun; ++tried, place = (place + 1) & (buckets_.size() - 1)) {
+      Bucket& bucket = buckets_[place];
+      Slot& slot = bucket.slots[is_other(bucket.slots[0].key, key)];
+      if (is_other(slot.key, key)) continue;
+      const bool is_new = !slot.claim.exists();
+      slot.key = key;
+      slot.claim.raise_to(claim);
+      return is_new ? Offered::to_new_cell : Offered::to_known_cell;
+    }
+    return Offered::no_room;
+  }
+
+  // Writes the keys, if they are wanted, and the claims of the cells, whose number offer() has told, in no particular
+  // order.
+  void write(size_t count, PackedKey* keys, Claim* claims) const {
+    size_t written = 0;
+    for (const Bucket* bucket = buckets_.begin(); written < count; ++bucket) {
+      for (const Slot& slot : bucket->slots) {
+        if (written == count) return;
+        if (keys) keys[written] = slot.key;
+        claims[written] = slot.claim;
+        written += slot.claim.exists();
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kLongestRun = 256;
+  struct Slot {  // all zero: empty
+    PackedKey key;
+    Claim claim;
+  };
+  struct Bucket {
+    Slot slots[2];
+  };
+
+  LargeArray<Bucket> buckets_;
+  uint64_t seed_;
+  int shift_, known_bits_;
+};
+
+}  // namespace hashnms

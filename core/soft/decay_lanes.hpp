@@ -1,0 +1,142 @@
+// What selected boxes do to many others at once, in vectors: whom they may overlap, by how much, and a bound of what is
+// left of the scores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "boxes/box.hpp"
+#include "boxes/lanes.hpp"
+#include "soft/decay.hpp"
+#include "support/dispatch.hpp"
+#include "support/tuning.hpp"
+
+namespace hashnms {
+
+// What covers all boxes of each of several groups, and how large these are.
+template <class T, size_t lanes>
+struct CoverLanes {
+  BoxLanes<T, lanes> boxes;
+  T greatest_width[lanes], greatest_height[lanes], least_area[lanes];
+
+  // The bits of the groups that may have a box whose IoU with this one is above `harmless`. Rounding keeps order: no
+  // intersection is above what the sizes allow, no union below either area but by three units in the last place.
+  HASHNMS_INLINE uint32_t meeting(const Corners<T>& box, T harmless) const {
+    static_assert(lanes <= 32);
+    using Mask = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    constexpr T kMargin = 1 - 32 * std::numeric_limits<T>::epsilon();
+    const T width = box.x2 - box.x1, height = box.y2 - box.y1, area = box.area();
+    Mask mask = 0;
+    for (size_t k = 0; k < lanes; ++k) {
+      const T most = (width < greatest_width[k] ? width : greatest_width[k]) *
+                     (height < greatest_height[k] ? height : greatest_height[k]);
+      // Less the least normal number: products below it are rounded coarsely.
+      const T needed =
+          (area > least_area[k] ? area : least_area[k]) * (harmless * kMargin) - std::numeric_limits<T>::min();
+      const bool meets = (boxes.x1[k] < box.x2) & (boxes.x2[k] > box.x1) & (boxes.y1[k] < box.y2) &
+                         (boxes.y2[k] > box.y1) & (most > needed);
+      mask |= meets ? Mask(1) << k : Mask(0);
+    }
+    return static_cast<uint32_t>(mask);
+  }
+};
+
+namespace detail {
+
+// Says that a score stays as it is.
+template <class T>
+inline constexpr T kUntouched = 2;
+
+// Of each of the first `num_boxes`, a bound of what some selected boxes leave of its score, or kUntouched.
+template <class T, size_t lanes, class Decay>
+HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, size_t num_boxes, const Corners<T>* selected,
+                                 const uint32_t* positions, size_t count, const Decay& given, T harmless, T* bounds) {
+  using Flag = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  static_assert(lanes % kTogether == 0);
+  const Decay decay = given;
+  for (size_t begin = 0; begin < num_boxes; begin += kTogether) {
+    T areas[kTogether], all[kTogether];
+    Flag touched[kTogether];
+    for (size_t k = 0; k < kTogether; ++k) {
+      areas[k] = boxes.get(begin + k).area();
+      all[k] = Decay::template kNothing<T>, touched[k] = 0;
+    }
+    for (size_t p = 0; p < count; ++p) {
+      const Corners<T> box = selected[positions[p]];
+      const T area = box.area();
+      for (size_t k = 0; k < kTogether; ++k) {
+        const T overlap = iou(box, area, boxes.get(begin + k), areas[k]);
+        all[k] = Decay::combined(all[k], overlap > harmless ? overlap : T(0));
+        touched[k] |= Flag(overlap > harmless);
+      }
+    }
+    for (size_t k = 0; k < kTogether; ++k) {
+      const T bound = decay.at_most(all[k]);
+      bounds[begin + k] = touched[k] ? bound : kUntouched<T>;
+    }
+  }
+}
+
+// The IoU of a box with each of some selected ones.
+template <class T>
+HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selected, const uint32_t* positions,
+                                size_t count, T* overlaps) {
+  const T area = box.area();
+  size_t begin = 0;
+  for (; begin + kTogether <= count; begin += kTogether) {
+    BoxLanes<T, kTogether> others;
+    for (size_t k = 0; k < kTogether; ++k) others.set(k, selected[positions[begin + k]]);
+    for (size_t k = 0; k < kTogether; ++k) overlaps[begin + k] = iou(box, area, others.get(k), others.get(k).area());
+  }
+  for (; begin < count; ++begin) {
+    const Corners<T>& other = selected[positions[begin]];
+    overlaps[begin] = iou(box, area, other, other.area());
+  }
+}
+
+// The same with each of the first boxes in lanes.
+template <class T, size_t lanes>
+HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const BoxLanes<T, lanes>& boxes, size_t count, T* overlaps) {
+  const T area = box.area();
+  for (size_t begin = 0; begin < count; begin += kTogether) {
+    for (size_t k = begin; k < begin + kTogether; ++k) {
+      overlaps[k] = iou(box, area, boxes.get(k), boxes.get(k).area());
+    }
+  }
+}
+
+// Overloads, for a template cannot be compiled twice.
+#define HASHNMS_LANES(T)                                                                                        \
+  HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, tuning::kNodeChildren>& covers,  \
+                                                           const Corners<T>& box, T harmless) {                 \
+    return covers.meeting(box, harmless);                                                                       \
+  }                                                                                                             \
+  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,      \
+                                                        const uint32_t* positions, size_t count, T* overlaps) { \
+    overlaps_of(box, selected, positions, count, overlaps);                                                     \
+  }                                                                                                             \
+  HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(                                                        \
+      const Corners<T>& box, const BoxLanes<T, tuning::kFewToSelect>& boxes, size_t count, T* overlaps) {       \
+    overlaps_of(box, boxes, count, overlaps);                                                                   \
+  }
+#define HASHNMS_DECAYS(T, Decay)                                                                                     \
+  HASHNMS_VECTOR_CLONES static void bound_in_vectors(const BoxLanes<T, tuning::kLeafBoxes>& boxes, size_t num_boxes, \
+                                                     const Corners<T>* selected, const uint32_t* positions,          \
+                                                     size_t count, const Decay& decay, T harmless, T* bounds) {      \
+    bound_decays(boxes, num_boxes, selected, positions, count, decay, harmless, bounds);                             \
+  }
+
+HASHNMS_LANES(float)
+HASHNMS_LANES(double)
+HASHNMS_DECAYS(float, GaussianDecay)
+HASHNMS_DECAYS(float, LinearDecay)
+HASHNMS_DECAYS(double, GaussianDecay)
+HASHNMS_DECAYS(double, LinearDecay)
+#undef HASHNMS_LANES
+#undef HASHNMS_DECAYS
+
+}  // namespace detail
+
+}  // namespace hashnms

@@ -1,0 +1,87 @@
+// The leaves and nodes of a SelectionTree.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "boxes/box.hpp"
+#include "boxes/claims.hpp"
+#include "boxes/lanes.hpp"
+#include "soft/decay_lanes.hpp"
+#include "support/tuning.hpp"
+
+namespace hashnms {
+
+namespace detail {
+
+// Boxes of one neighbourhood. Those that still wait are in front; the lanes behind them have no area.
+template <class T, class Score>
+struct Leaf {
+  static constexpr size_t kBoxes = tuning::kLeafBoxes;
+  BoxLanes<T, kBoxes> boxes;
+  Score scores[kBoxes];
+  uint16_t applied[kBoxes];  // how many of the pending boxes the scores have been lowered by
+  Score bounds[kBoxes];      // of the scores now; once all pending boxes are applied, the scores
+  uint32_t rows[kBoxes];
+  uint32_t count;
+  uint32_t bounded;   // how many of the pending boxes the bounds have been lowered by
+  Claim<Score> best;  // by the bounds; no claim if none is left
+
+  void find_best() {
+    best = {};
+    for (size_t k = 0; k < count; ++k) best.raise_to({bounds[k], rows[k]});
+  }
+  size_t lane_of_best() const {
+    size_t k = 0;
+    while (rows[k] != best.box()) ++k;
+    return k;
+  }
+  void add(const ScoredBox<T, Score>& box) {
+    boxes.set(count, box.box());
+    scores[count] = bounds[count] = box.score;
+    rows[count] = box.row;
+    applied[count++] = 0;
+  }
+  void remove(size_t k) {
+    --count;
+    boxes.set(k, boxes.get(count));
+    boxes.set(count, {});
+    scores[k] = scores[count], applied[k] = applied[count], bounds[k] = bounds[count], rows[k] = rows[count];
+  }
+};
+
+template <class T, class Score>
+struct Node {
+  static constexpr size_t kChildren = tuning::kNodeChildren;
+  CoverLanes<T, kChildren> covers;
+  Claim<Score> best[kChildren];  // a bound of the best claim below; no claim where nothing is left
+
+  void set_best(size_t k, Claim<Score> claim) {
+    best[k] = claim;
+    if (!claim.exists()) covers.boxes.x1[k] = std::numeric_limits<T>::infinity();  // meets nothing
+  }
+};
+
+// What covers the boxes of a leaf or a node.
+template <class T, class Score>
+struct Cover {
+  static constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  Corners<T> box{kInfinity, kInfinity, -kInfinity, -kInfinity};
+  T greatest_width = -kInfinity, greatest_height = -kInfinity, least_area = kInfinity;
+  Claim<Score> best{};
+
+  void include(const Cover& other) {
+    box.x1 = std::min(box.x1, other.box.x1), box.y1 = std::min(box.y1, other.box.y1);
+    box.x2 = std::max(box.x2, other.box.x2), box.y2 = std::max(box.y2, other.box.y2);
+    greatest_width = std::max(greatest_width, other.greatest_width);
+    greatest_height = std::max(greatest_height, other.greatest_height);
+    least_area = std::min(least_area, other.least_area);
+    best.raise_to(other.best);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace hashnms

@@ -1,0 +1,69 @@
+// Boxes in an order in which neighbours of similar sizes follow each other.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace hashnms {
+
+namespace detail {
+
+// The coordinate that differs most, in a sample.
+template <class Box>
+int widest_axis(const Box* boxes, size_t count) {
+  const size_t step = std::max<size_t>(count / 16, 1);
+  double least[4], greatest[4];
+  for (int axis = 0; axis < 4; ++axis) least[axis] = greatest[axis] = boxes[0].corners[axis];
+  for (size_t at = step; at < count; at += step) {
+    for (int axis = 0; axis < 4; ++axis) {
+      least[axis] = std::min<double>(least[axis], boxes[at].corners[axis]);
+      greatest[axis] = std::max<double>(greatest[axis], boxes[at].corners[axis]);
+    }
+  }
+  int widest = 0;
+  for (int axis = 1; axis < 4; ++axis) {
+    if (greatest[axis] - least[axis] > greatest[widest] - least[widest]) widest = axis;
+  }
+  return widest;
+}
+
+// Halves boxes by a coordinate: about in the middle, or, where few are left, so that ranges of `most` become full.
+template <class Box>
+Box* halved(Box* begin, Box* end, size_t most, int axis) {
+  const auto count = static_cast<size_t>(end - begin);
+  const auto key = [axis](const Box& box) { return box.corners[axis]; };
+  Box* middle = begin;
+  if (count > 8 * most) {  // by the median of a sample, without a branch that cannot be foreseen
+    constexpr size_t kSample = 15;
+    decltype(key(*begin)) sample[kSample];
+    for (size_t k = 0; k < kSample; ++k) sample[k] = key(begin[count * k / kSample]);
+    std::nth_element(sample, sample + kSample / 2, sample + kSample);
+    for (Box* at = begin; at < end; ++at) {
+      const Box box = *at;
+      *at = *middle;
+      *middle = box;
+      middle += key(box) < sample[kSample / 2];
+    }
+  }
+  // Also where the sample misjudged the middle: no half is above seven eighths, so there are few levels.
+  if (static_cast<size_t>(std::min(middle - begin, end - middle)) < count / 8) {
+    middle = begin + (count / most + 1) / 2 * most;
+    std::nth_element(begin, middle, end, [&](const Box& a, const Box& b) { return key(a) < key(b); });
+  }
+  return middle;
+}
+
+}  // namespace detail
+
+// Puts boxes into an order in which those of a range are neighbours of similar sizes, and calls use(begin, end) on
+// ranges of up to `most` that follow each other.
+template <class Box, class Use>
+void for_each_neighbourhood(Box* begin, Box* end, size_t most, const Use& use) {
+  const auto count = static_cast<size_t>(end - begin);
+  if (count <= most) return use(begin, end);
+  Box* const middle = detail::halved(begin, end, most, detail::widest_axis(begin, count));
+  for_each_neighbourhood(begin, middle, most, use);
+  for_each_neighbourhood(middle, end, most, use);
+}
+
+}  // namespace hashnms
