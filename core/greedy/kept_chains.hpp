@@ -43,11 +43,6 @@ class KeptChains {
   // Puts a box behind the head of a cell, which has the highest score in it and suppresses most.
   void chain(uint32_t head, uint32_t position) { next_[position] = std::exchange(next_[head - 1], position); }
 
-  // The boxes so far, from a position on, and their labels: null if all have one.
-  const Corners<T>* boxes(size_t begin) const { return kept_ + begin; }
-  const LabelId<T>* labels(size_t begin) const { return labels_ ? labels_ + begin : nullptr; }
-  size_t size() const { return count_; }
-
   void fetch(uint32_t head) const { prefetch(&kept_[head == 0 ? 0 : head - 1]); }
 
   // Lowers `found` to the position of a box in the cell that suppresses the query; whether the search is over.

@@ -38,19 +38,26 @@ HASHNMS_INLINE void find_cells(const GridGeometry& grid_geometry, const double* 
                                uint64_t class_factor, uint64_t cell_factor, uint64_t* home,
                                uint64_t (*first_cells)[GridCells::kBoxes]) {
   constexpr size_t kBoxes = GridCells::kBoxes;
-  constexpr double kNeighbours[] = {0.0, -1.0, 1.0};  // the likeliest first
+  constexpr int kNeighbours[] = {0, -1, 1};  // the likeliest first
   const GridGeometry geometry = grid_geometry;
-  const auto sum = [=](double index, double cell) {
-    return GridGeometry::bits_of(index) * class_factor + GridGeometry::bits_of(cell) * cell_factor;
-  };
   double own[kBoxes];
-  for (size_t k = 0; k < kBoxes; ++k) own[k] = geometry.class_of(sizes[k]);
-  for (size_t k = 0; k < kBoxes; ++k) home[k] += sum(own[k], geometry.cell_of(centers[k], own[k]));
+  uint64_t own_sum[kBoxes], first_of_own[kBoxes];
+  for (size_t k = 0; k < kBoxes; ++k) {
+    own[k] = geometry.class_of(sizes[k]);
+    own_sum[k] = GridGeometry::bits_of(own[k]) * class_factor;
+  }
   for (size_t neighbour = 0; neighbour < GridCells::kClasses; ++neighbour) {
+    const auto step = static_cast<uint64_t>(kNeighbours[neighbour]) * class_factor;
     for (size_t k = 0; k < kBoxes; ++k) {
-      const double index = own[k] + kNeighbours[neighbour];
-      first_cells[neighbour][k] = sum(index, geometry.first_cell(index, sizes[k], centers[k]));
+      const uint64_t first =
+          GridGeometry::bits_of(geometry.first_cell(own[k] + kNeighbours[neighbour], sizes[k], centers[k]));
+      if (neighbour == 0) first_of_own[k] = first;
+      first_cells[neighbour][k] = own_sum[k] + step + first * cell_factor;
     }
+  }
+  for (size_t k = 0; k < kBoxes; ++k) {  // home is one of the two cells that are asked in the own class
+    const bool is_first = GridGeometry::bits_of(geometry.cell_of(centers[k], own[k])) == first_of_own[k];
+    home[k] += first_cells[0][k] + (is_first ? 0 : cell_factor);
   }
 }
 
@@ -116,11 +123,10 @@ class KeptGrid {
     Slot& slot = slots_.at(hash_of_sum(cells.home[k]));
     if (slot.head != 0) return chains_.chain(slot.head, position);
     slot.head = position + 1;
-    if (asked_.words() == slots_.capacity()) {
-      note(cells.home[k]);
-    } else {
-      note_all();
-    }
+    if (asked_.words() == slots_.capacity()) return note(slot.hash);
+    occupied_ = BloomFilter(slots_.capacity() / 2);
+    asked_ = BloomFilter(slots_.capacity());
+    slots_.for_each([&](const Slot& other) { note(other.hash); });
   }
 
   // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `cells`.
@@ -161,23 +167,14 @@ class KeptGrid {
     return slot && chains_.search(slot->head, query, found);
   }
 
-  // A cell is occupied: notes it, and the four first cells from which it is asked.
-  void note(uint64_t sum) {
-    occupied_.add(hash_of_sum(sum));
-    for (const uint64_t across : {uint64_t(0), factors_.x}) {
-      for (const uint64_t down : {uint64_t(0), factors_.y}) asked_.add(hash_of_sum(sum - across - down));
-    }
-  }
-
-  // The slots have become more: so do the bits.
-  void note_all() {
-    occupied_ = BloomFilter(slots_.capacity() / 2);
-    asked_ = BloomFilter(slots_.capacity());
-    GridCells cells;
-    for (size_t begin = 0; begin < chains_.size(); begin += GridCells::kBoxes) {
-      const size_t count = std::min(GridCells::kBoxes, chains_.size() - begin);
-      detail::find_cells_in_vectors(geometry_, factors_, chains_.boxes(begin), chains_.labels(begin), count, cells);
-      for (size_t k = 0; k < count; ++k) note(cells.home[k]);
+  // A cell is occupied: notes it, and the four first cells from which it is asked. Their sums are less by one of these
+  // differences; the hash alone does not tell whether the lower half of the sum borrows from it.
+  void note(uint32_t hash) {
+    occupied_.add(hash);
+    asked_.add(hash);
+    for (const uint64_t difference : {factors_.x, factors_.y, factors_.x + factors_.y}) {
+      asked_.add(hash - hash_of_sum(difference));
+      asked_.add(hash - hash_of_sum(difference) - 1);
     }
   }
 

@@ -15,8 +15,6 @@ namespace hashnms {
 template <class Claim>
 class CellMap {
  public:
-  enum class Offered { to_new_cell, to_known_cell, no_room };
-
   // Where the keys of a map agree in the leading bits of their hash, those are not used.
   CellMap(size_t cells, uint64_t seed, int known_bits)
       : buckets_(std::bit_ceil(2 * cells / 3 + 2), Filled::with_zeros),
@@ -29,20 +27,25 @@ class CellMap {
 
   void prefetch(size_t place) const { hashnms::prefetch(&buckets_[place]); }
 
-  // The greatest claim wins the cell, whatever the order they come in. No room is found where so many cells crowd one
-  // place that a search would take long: by a chance of next to nothing, or by somebody who knows the seed.
-  Offered offer(PackedKey key, size_t place, Claim claim) {
-    for (size_t tried = 0; tried < kLongestRun; ++tried, place = (place + 1) & (buckets_.size() - 1)) {
+  // The greatest claim wins the cell, whatever the order they come in. True if the cell is new.
+  bool offer(PackedKey key, size_t place, Claim claim) {
+    for (size_t tried = 1;; place = (place + 1) & (buckets_.size() - 1)) {
       Bucket& bucket = buckets_[place];
       Slot& slot = bucket.slots[is_other(bucket.slots[0].key, key)];
-      if (is_other(slot.key, key)) continue;
+      if (is_other(slot.key, key)) {
+        is_crowded_ |= ++tried > kLongestRun;
+        continue;
+      }
       const bool is_new = !slot.claim.exists();
       slot.key = key;
       slot.claim.raise_to(claim);
-      return is_new ? Offered::to_new_cell : Offered::to_known_cell;
+      return is_new;
     }
-    return Offered::no_room;
   }
+
+  // Whether so many cells crowd one place that searches take long: by a chance of next to nothing, or by somebody who
+  // knows the seed.
+  bool is_crowded() const { return is_crowded_; }
 
   // Writes the keys, if they are wanted, and the claims of the cells, whose number offer() has told, in no particular
   // order.
@@ -71,6 +74,7 @@ class CellMap {
   LargeArray<Bucket> buckets_;
   uint64_t seed_;
   int shift_, known_bits_;
+  bool is_crowded_ = false;
 };
 
 }  // namespace hashnms

@@ -69,7 +69,7 @@ Claims<Score> winners_by_sorting(const Key* keys, const Claims<Score>& claims) {
   return winners;
 }
 
-// What a map holds and some more, by sorting: for where the map has no room. Writes the winners; their number.
+// What a map holds and some more, by sorting: for where the map is crowded. Writes the winners; their number.
 template <class Score>
 size_t write_winners_of_both(const CellMap<Claim<Score>>& cells, size_t held, const PackedKey* more_keys,
                              const Claim<Score>* more_claims, size_t more, Claim<Score>* to) {
@@ -87,9 +87,8 @@ size_t write_winners_of_both(const CellMap<Claim<Score>>& cells, size_t held, co
 template <class Score>
 size_t keep_winners(const PackedKey* keys, Claim<Score>* claims, size_t count, uint64_t seed, int known_bits) {
   if (count <= tuning::kFewInCells) return keep_winners_of_few(keys, claims, count);
-  using Map = CellMap<Claim<Score>>;
   constexpr size_t kBlock = 64;
-  Map cells(count, seed, known_bits);
+  CellMap<Claim<Score>> cells(count, seed, known_bits);
   size_t places[kBlock], without_cell = 0, winners = 0;
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(begin + kBlock, count);
@@ -100,14 +99,13 @@ size_t keep_winners(const PackedKey* keys, Claim<Score>* claims, size_t count, u
     for (size_t k = begin; k < end; ++k) {
       if (keys[k] == PackedKey{}) {
         claims[without_cell++] = claims[k];
-        continue;
+      } else {
+        winners += cells.offer(keys[k], places[k - begin], claims[k]);
       }
-      const auto offered = cells.offer(keys[k], places[k - begin], claims[k]);
-      if (offered == Map::Offered::no_room) {
-        return without_cell +
-               write_winners_of_both(cells, winners, keys + k, claims + k, count - k, claims + without_cell);
-      }
-      winners += offered == Map::Offered::to_new_cell;
+    }
+    if (cells.is_crowded()) {
+      return without_cell +
+             write_winners_of_both(cells, winners, keys + end, claims + end, count - end, claims + without_cell);
     }
   }
   cells.write(winners, nullptr, claims + without_cell);
