@@ -11,7 +11,7 @@ except ImportError as error:
     raise ImportError('hashnms.detectors needs torchvision: pip install "hashnms[detectors]"') from error
 
 from hashnms.detectors.profiling import Profile, profile
-from hashnms.detectors.routing import routed
+from hashnms.detectors.routing import Calls, routed
 from hashnms.detectors.switching import accelerate, accelerated, restore
 
-__all__ = ["Profile", "accelerate", "accelerated", "profile", "restore", "routed"]
+__all__ = ["Calls", "Profile", "accelerate", "accelerated", "profile", "restore", "routed"]
