@@ -44,10 +44,7 @@ def test_the_parts_are_those_of_the_model_and_add_up(name):
 
 def test_boxes_are_counted_where_they_go_in_and_come_out():
     model = detector("Faster R-CNN")
-    settings = {
-        "proposals": Suppression.parse("top:100+hnms:0.7/1+limit:40"),
-        "final": Suppression.parse("nms:0.5+limit:7"),
-    }
+    settings = {"proposals": "top:100+hnms:0.7/1+limit:40", "final": Suppression.parse("nms:0.5+limit:7")}
     result = profile(model, images(), rounds=1, **settings)
     parts = {part.name: part for part in result.parts}
     proposals = parts["suppress proposals"]
@@ -94,7 +91,8 @@ def test_wrong_arguments_are_refused():
         (TypeError, "images must be a list of .* tensors, got Tensor", (model, images()[0]), {}),
         (ValueError, "images must be one or more, got none", (model, []), {}),
         (ValueError, "rounds must be", (model, images()), {"rounds": 0}),
-        (TypeError, "final must be None or a Suppression", (model, images()), {"final": "nms"}),
+        (TypeError, "final must be None, a Suppression or its notation", (model, images()), {"final": 0.5}),
+        (ValueError, "final must be a suppression .*: a step must be", (model, images()), {"final": "nsm:0.5"}),
         (ValueError, "got Linear", (torch.nn.Linear(2, 2).eval(), images()), {}),
     ]
     for kind, message, args, settings in cases:

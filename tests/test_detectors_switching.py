@@ -20,11 +20,12 @@ from test_detectors import without_offsets  # noqa: E402, F401  a fixture
 from torchvision.models.detection.roi_heads import RoIHeads  # noqa: E402
 from torchvision.models.detection.rpn import RegionProposalNetwork  # noqa: E402
 
-from hashnms.detectors import accelerate, accelerated, restore  # noqa: E402
+from hashnms.detectors import accelerate, accelerated, acceleration, restore  # noqa: E402
 from hashnms.detectors.torchvision import PLACES  # noqa: E402
 
 EVERY = TWO_STAGE + ONE_STAGE
 PAPER_RPN = Suppression.parse("top:300+hnms:0.7/1+top:60+limit:100")
+UNREADABLE = "proposals must be a suppression such as .*: a step must be .*, got 'nsm'\n.*nsm:0.5\n *\\^\\^\\^$"
 PAPER_ONE_STAGE = Suppression.parse("top:400+hnms:0.73/1+nms:0.5+limit:50")
 
 
@@ -55,10 +56,52 @@ def test_the_state_dict_and_the_ways_to_copy_a_model_are_untouched():
     restore(model)
     for other in (copied, loaded):  # each works on itself, not on the model it was made from
         assert same(detections(other), expected)
+        assert acceleration(other) == {"postprocess_detections": f"{PAPER_ONE_STAGE} by hashnms"}
         other.detections_per_img = 2
         assert [len(result["boxes"]) for result in detections(accelerate(other))] == [2, 2]
-        assert vars(other)["postprocess_detections"].args[0] is other
+        assert vars(other)["postprocess_detections"].module is other
+        assert "exact NMS by hashnms" in repr(other)
         assert same(detections(restore(other)), [{k: v[:2] for k, v in r.items()} for r in detections(model)])
+
+
+def test_a_notation_is_as_good_as_its_suppression():
+    model = detector("Faster R-CNN")
+    with accelerated(model, proposals=PAPER_RPN, final=PAPER_ONE_STAGE):
+        expected = detections(model)
+    with accelerated(model, proposals=str(PAPER_RPN), final=str(PAPER_ONE_STAGE)):
+        assert same(detections(model), expected)
+        assert vars(model.rpn)["filter_proposals"].replacement.suppression == Suppression(PAPER_RPN.steps[1:])
+
+
+def test_a_model_shows_what_suppresses_its_boxes():
+    model = detector("Faster R-CNN")
+    rpn, heads = "rpn.filter_proposals", "roi_heads.postprocess_detections"
+    plain = repr(model)
+    assert acceleration(model) == {rpn: "torchvision's own", heads: "torchvision's own"}
+    with accelerated(model, proposals=PAPER_RPN):
+        assert acceleration(model) == {rpn: f"{PAPER_RPN} by hashnms", heads: "exact NMS by hashnms"}
+        lines = [line.strip() for line in repr(model).splitlines() if "hashnms" in line]
+        assert lines == [f"filter_proposals: {PAPER_RPN} by hashnms", "postprocess_detections: exact NMS by hashnms"]
+        assert list(acceleration(torch.nn.Sequential(model))) == [f"0.{rpn}", f"0.{heads}"]
+    assert repr(model) == plain
+    patched = copy.deepcopy(model)
+    patched.rpn.filter_proposals = lambda *_: []
+    assert acceleration(patched) == {rpn: "another function", heads: "torchvision's own"}
+    assert acceleration(torch.nn.Linear(2, 2)) == {}
+    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, got str"):
+        acceleration("model")
+
+
+class _OwnRepr(RegionProposalNetwork):
+    def extra_repr(self):
+        return "mine"
+
+
+def test_what_a_model_says_of_itself_stays():
+    model = copy.deepcopy(detector("Faster R-CNN"))
+    model.rpn.__class__ = _OwnRepr
+    assert "(rpn): _OwnRepr(\n    mine\n    filter_proposals: exact NMS by hashnms\n" in repr(accelerate(model))
+    assert "(rpn): _OwnRepr(\n    mine\n    (anchor_generator)" in repr(restore(model))
 
 
 def test_blocks_can_be_nested_and_left_by_an_error():
@@ -162,8 +205,9 @@ def test_wrong_arguments_are_refused_and_change_nothing():
         (TypeError, "model must be a torch.nn.Module, got the class Linear", (torch.nn.Linear,), {}),
         (ValueError, "final must have a step hnms, .* got top:9\\+limit:3", (model,), {"final": without_nms}),
         (ValueError, "one of torchvision's Faster R-CNN, .* SSD, got Linear.*routed", (torch.nn.Linear(2, 2),), {}),
-        (TypeError, "proposals must be None or a Suppression, such as .*, got 'hnms'", (model,), {"proposals": "hnms"}),
-        (TypeError, "final must be None or a Suppression, such as .*, got 0.5", (model,), {"final": 0.5}),
+        (TypeError, "final must be None, a Suppression or its notation such as .*, got 0.5", (model,), {"final": 0.5}),
+        (ValueError, "final must have a step hnms, .* got limit:3", (model,), {"final": "limit:3"}),
+        (ValueError, UNREADABLE, (model,), {"proposals": "hnms:0.7/1+nsm:0.5"}),
         (
             ValueError,
             "no RPN, got top:300.* for RetinaNet: use final",

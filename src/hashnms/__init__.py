@@ -10,6 +10,10 @@ except ImportError as error:
         "and leave its src folder off sys.path."
     ) from error
 
+from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
+from typing import TYPE_CHECKING
+
 from hashnms import boxes, evaluate, reference, synthetic
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
@@ -41,3 +45,27 @@ __all__ = [
     "soft_nms",
     "synthetic",
 ]
+
+#: Parts that are imported on first use, and what each needs, which has an extra of the part's name.
+_PARTS = {"detectors": "torchvision", "torch": "torch"}
+
+if TYPE_CHECKING:
+    from hashnms import detectors as detectors
+    from hashnms import torch as torch
+else:  # checkers would take any name for one of the package
+
+    def __getattr__(name: str) -> object:
+        if name not in _PARTS:
+            raise AttributeError(f"module 'hashnms' has no attribute {name!r}")
+        try:
+            return _import_module(f"hashnms.{name}")
+        except ModuleNotFoundError as error:
+            # Not an AttributeError: the part is there, and hasattr should say what it needs rather than False.
+            if error.name != _PARTS[name]:
+                raise
+            raise ImportError(f'hashnms.{name} needs {_PARTS[name]}: pip install "hashnms[{name}]"') from error
+
+
+def __dir__() -> list[str]:
+    # Parts that cannot be imported are left out: help() and inspect.getmembers() ask for every name here.
+    return sorted([*globals(), *(part for part, needed in _PARTS.items() if _find_spec(needed))])

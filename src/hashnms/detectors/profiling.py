@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torchvision.models.detection.roi_heads import RoIHeads
 
 from hashnms import Suppression, _validate
-from hashnms.detectors.switching import checked_places, methods_kept
-from hashnms.detectors.torchvision import Place, Replacement
+from hashnms.detectors.switching import attributes_kept, stand_ins
+from hashnms.detectors.torchvision import Replacement, StandIn
 
 #: Parts of a forward pass, in the order of the table. Modules of a detector, by their attribute, are parts of it.
 _PARTS = (
@@ -78,7 +78,7 @@ class Profile:
 
     @property
     def suppression_speed_up(self) -> float:
-        """How much sooner the whole forward pass would be if nothing but the suppressions differed."""
+        """How much faster the whole forward pass would be if only the suppressions differed."""
         saved = sum(p.torchvision.seconds - p.hashnms.seconds for p in self.parts if p.hashnms.boxes_in is not None)
         return self.torchvision_seconds / (self.torchvision_seconds - saved)
 
@@ -121,8 +121,8 @@ def profile(
     model: nn.Module,
     images: list[Tensor],
     *,
-    proposals: Suppression | None = None,
-    final: Suppression | None = None,
+    proposals: Suppression | str | None = None,
+    final: Suppression | str | None = None,
     rounds: int = 3,
 ) -> Profile:
     """How the time of a forward pass splits, with torchvision's suppression and with hashnms, in one run.
@@ -138,11 +138,11 @@ def profile(
         rounds: how often each variant is measured.
 
     Returns:
-        A `Profile`. Its parts: `transform` (resizing), `backbone`, `proposals` (the RPN but its suppression), `head`,
-        `candidates` (decoding and choosing boxes in one-stage models), the suppressions, and the `rest`.
+        A `Profile`. Its parts: `transform` (resizing), `backbone`, `proposals` (the RPN except its suppression),
+        `head`, `candidates` (decoding and choosing boxes in one-stage models), the suppressions, and the `rest`.
     """
-    places = checked_places(model, proposals, final)
-    if any(module.training for module, _ in places):
+    ours = stand_ins(model, proposals, final)
+    if any(stand_in.module.training for stand_in in ours):
         raise ValueError("model must be in eval mode, got one in training: call model.eval() first")
     if not isinstance(images, list | tuple):
         raise TypeError(f"images must be a list of (C, H, W) tensors, got {type(images).__name__}")
@@ -152,11 +152,10 @@ def profile(
     if not images:
         raise ValueError("images must be one or more, got none")
     rounds = _validate.count_value("rounds", rounds)
-    settings = {place: place.replacement(proposals, final) for _, place in places}
     best: list[dict[str, Cost]] = [{}, {}]
     for round_number in range(rounds + 1):
-        for costs, ours in zip(best, (False, True), strict=True):
-            measured = _measured(model, images, places, settings if ours else None)
+        for costs, is_ours in zip(best, (False, True), strict=True):
+            measured = _measured(model, images, ours, is_ours)
             for name, cost in measured.items():
                 if round_number <= 1 or cost.seconds < costs[name].seconds:
                     costs[name] = cost
@@ -165,19 +164,14 @@ def profile(
 
 
 @torch.no_grad()
-def _measured(
-    model: nn.Module,
-    images: list[Tensor],
-    places: list[tuple[nn.Module, Place]],
-    settings: dict[Place, Replacement] | None,
-) -> dict[str, Cost]:
-    """The cost of each part in one forward pass; without settings that of torchvision's own suppression."""
+def _measured(model: nn.Module, images: list[Tensor], ours: list[StandIn], is_ours: bool) -> dict[str, Cost]:
+    """The cost of each part in one forward pass, with our suppression or with torchvision's own."""
     watch = _Stopwatch(images[0].device)
     with ExitStack() as stack:
-        stack.enter_context(methods_kept(model))
-        for module, place in places:
-            replacement = None if settings is None else settings[place]
-            setattr(module, place.method, partial(_timed_method, watch, module, place, replacement))
+        stack.enter_context(attributes_kept(model))
+        for stand_in in ours:
+            timed = partial(_timed_method, watch, stand_in, is_ours)
+            setattr(stand_in.module, stand_in.place.method, timed)
         for module in model.modules():
             for attribute, part in _MODULES.items():
                 if hasattr(module, "transform") and isinstance(child := getattr(module, attribute, None), nn.Module):
@@ -191,20 +185,19 @@ def _measured(
     }
 
 
-def _timed_method(
-    watch: _Stopwatch, module: nn.Module, place: Place, replacement: Replacement | None, *args: Any
-) -> Any:
-    """What the module does in this place, with torchvision's suppression or ours."""
+def _timed_method(watch: _Stopwatch, stand_in: StandIn, is_ours: bool, *args: Any) -> Any:
+    """What the module does in this place, with our suppression or with torchvision's own."""
+    module, place = stand_in.module, stand_in.place
     part = "suppress proposals" if place.of_proposals else "suppress detections"
     function: Callable[..., Any]
-    if replacement is None:
+    if is_ours:
+        function = partial(place.function, module, _TimedReplacement(stand_in.replacement, watch, part))
+    else:
         method = getattr(type(module), place.method)
         timed = partial(_timed_suppression, watch, part, torchvision.ops.batched_nms)
         box_ops = SimpleNamespace(**{**vars(torchvision.ops.boxes), "batched_nms": timed})
-        # torchvision's own code, as it is, but with this name leading to a watch: nothing of torchvision is changed
+        # torchvision's own code as it is, except that this name leads to a watch: nothing of torchvision is changed
         function = partial(FunctionType(method.__code__, {**method.__globals__, "box_ops": box_ops}), module)
-    else:
-        function = partial(place.function, module, _TimedReplacement(replacement, watch, part))
     with watch.part("proposals" if place.of_proposals else "head" if place.kind is RoIHeads else "candidates"):
         result = function(*args)
     boxes = result[0] if isinstance(result, tuple) else [detections["boxes"] for detections in result]

@@ -1,7 +1,7 @@
 """What torchvision's detectors do around their NMS, with a `Replacement` in its place: one function a method.
 
 Each takes the module, the replacement and what the method it stands in for takes. It calls the same operations on the
-same numbers, so that all but the suppression is the method's own, bit for bit.
+same numbers, so that all except the suppression is the method's own, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torchvision.models.detection.ssd import SSD
 from torchvision.ops import clip_boxes_to_image, remove_small_boxes
 
 from hashnms import Limit, SoftNms, Suppression, TopK, nms
+from hashnms.detectors.exporting import is_exporting
 
 #: Up to so many boxes torchvision sorts those of all labels at once, in a stable way; of more, on the CPU, it takes
 #: label by label and sorts what it keeps in a way that is not.
@@ -51,6 +52,12 @@ class Replacement:
         keep, decayed = kept.keep[:most], kept.scores[:most]
         soft = any(isinstance(step, SoftNms) for step in self.suppression.steps)
         return keep, decayed.to(scores.dtype) if soft else scores[keep]
+
+    def __str__(self) -> str:
+        if self.suppression is None:
+            return "exact NMS"
+        front = [] if self.most_candidates is None else [TopK(self.most_candidates)]
+        return str(Suppression([*front, *self.suppression.steps]))
 
 
 def _torchvision_keep(boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, most: int | None) -> Tensor:
@@ -210,6 +217,33 @@ class Place(NamedTuple):
         if suppression is None or not self.chooses_candidates or not isinstance(suppression.steps[0], TopK):
             return Replacement(suppression)
         return Replacement(Suppression(suppression.steps[1:]), suppression.steps[0].k)
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """What an accelerated module has in a place: it is called in the method's stead, and shows in the module's repr."""
+
+    module: nn.Module
+    place: Place
+    replacement: Replacement
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the method returns. In graphs for others to run, exact NMS is torchvision's own, which they know."""
+        if self.replacement.suppression is None and is_exporting():
+            return getattr(type(self.module), self.place.method)(self.module, *args, **kwargs)
+        return self.place.function(self.module, self.replacement, *args, **kwargs)
+
+    def __str__(self) -> str:
+        return f"{self.replacement} by hashnms"
+
+    def extra_repr(self) -> str:
+        """The module's own, and a line."""
+        lines = [type(self.module).extra_repr(self.module), f"{self.place.method}: {self}"]
+        return "\n".join(filter(None, lines))
+
+    def attributes(self) -> dict[str, Any]:
+        """What it adds to the module."""
+        return {self.place.method: self, "extra_repr": self.extra_repr}
 
 
 #: Every method of torchvision's detectors that suppresses boxes.

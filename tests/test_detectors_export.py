@@ -1,0 +1,140 @@
+"""What torch exports of code that is routed and of models that are accelerated: what it exports without hashnms."""
+
+import copy
+import io
+
+import pytest
+
+import hashnms
+
+torch = pytest.importorskip("torch")
+torchvision = pytest.importorskip("torchvision")
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+
+from small_detectors import ONE_STAGE, detector, images  # noqa: E402
+
+from hashnms.detectors import accelerate, routed  # noqa: E402
+from hashnms.detectors.torchvision import Place, Replacement, StandIn  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of the exporters
+
+
+class Suppressing(torch.nn.Module):
+    """Code that calls torchvision's NMS."""
+
+    def forward(self, boxes, scores):
+        return self.suppress(boxes, scores)
+
+    def suppress(self, boxes, scores):
+        return torchvision.ops.nms(boxes, scores, 0.5)
+
+
+def with_stand_in():
+    """The same module, with what `accelerate` puts in place of methods."""
+    module = Suppressing()
+    place = Place(Suppressing, "suppress", lambda _, __, boxes, scores: hashnms.nms(boxes, scores, 0.5))
+    vars(module).update(StandIn(module, place, Replacement()).attributes())
+    return module
+
+
+class Flat(torch.nn.Module):
+    """A detector of one image, with tensors as results."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, image):
+        return tuple(self.model([image])[0].values())
+
+
+IMAGE = (images()[0],)
+
+
+def tensors():
+    scene = hashnms.synthetic.make_scene("crowd", 60)
+    return torch.from_numpy(scene.boxes), torch.from_numpy(scene.scores)
+
+
+def onnx_operators(module, arguments):
+    """Those of the ONNX model, in order, by the exporter that traces."""
+    file = io.BytesIO()
+    torch.onnx.export(module.eval(), arguments, file, dynamo=False, opset_version=17)
+    return list(_operators(onnx.load_from_string(file.getvalue()).graph))
+
+
+def _operators(graph):
+    for node in graph.node:
+        yield node.op_type
+        for attribute in node.attribute:
+            yield from _operators(attribute.g)
+
+
+def exported_ops(program):
+    return {str(node.target) for node in program.graph.nodes if "nms" in str(node.target)}
+
+
+def traced_ops(*given):
+    return {node.kind() for node in torch.jit.trace(*given).inlined_graph.nodes() if "nms" in node.kind()}
+
+
+def onnx_ops(*given):
+    nodes = torch.onnx.export(*given, dynamo=True, verbose=False).model.graph
+    return {node.op_type for node in nodes if node.op_type == "NonMaxSuppression" or node.domain}
+
+
+#: Each says how NMS is called in what it makes of a module and its arguments.
+EXPORTERS = {
+    "torch.export": lambda *given: exported_ops(torch.export.export(*given)),
+    "torch.export, strict": lambda *given: exported_ops(torch.export.export(*given, strict=True)),
+    "torch.jit.trace": traced_ops,
+    "torch.onnx.export": onnx_ops,
+    "torch.onnx.export by trace": lambda *given: {"NonMaxSuppression"} & set(onnx_operators(*given)),
+}
+
+
+@pytest.mark.parametrize("way", EXPORTERS)
+def test_code_is_exported_with_the_op_of_torchvision(way):
+    export = EXPORTERS[way]
+    plain = export(Suppressing(), tensors())
+    assert len(plain) == 1
+    with routed() as calls:
+        assert export(Suppressing(), tensors()) == plain
+    assert calls.passed > 0
+    assert export(with_stand_in(), tensors()) == plain
+
+
+def test_code_that_is_compiled_and_not_exported_has_ours():
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        torch.compile(with_stand_in(), backend=backend, fullgraph=True)(*tensors())
+        with routed():
+            torch.compile(Suppressing(), backend=backend, fullgraph=True)(*tensors())
+    assert [exported_ops(graph) for graph in graphs] == [{"hashnms.nms.default"}] * 2
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["Faster R-CNN", *ONE_STAGE])
+def test_an_accelerated_model_is_exported_as_the_plain_one(name):
+    """By trace: `torch.export` takes none of torchvision's detectors (torch 2.15), whatever their NMS."""
+    model = copy.deepcopy(detector(name))
+    plain = onnx_operators(Flat(model), IMAGE)
+    assert "NonMaxSuppression" in plain
+    assert onnx_operators(Flat(accelerate(model)), IMAGE) == plain
+    traced = torch.jit.trace(Flat(model), IMAGE, check_trace=False)
+    assert "hashnms" not in str(traced.inlined_graph)
+
+
+def test_a_suppression_is_never_exported_as_another():
+    model = accelerate(copy.deepcopy(detector("SSD")), final="hnms:0.7/1")
+    with pytest.raises(torch.onnx.errors.UnsupportedOperatorError, match="hashnms::suppress"):
+        onnx_operators(Flat(model), IMAGE)
+    traced = torch.jit.trace(Flat(model), IMAGE, check_trace=False)
+    assert "hashnms::suppress" in str(traced.inlined_graph)

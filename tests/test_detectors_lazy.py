@@ -1,0 +1,47 @@
+"""`hashnms.detectors` and `hashnms.torch` are there without an import, and torch is imported when they are used."""
+
+import subprocess
+import sys
+
+import pytest
+
+import hashnms
+
+WITHOUT = "import sys; sys.modules.update(torch=None, torchvision=None); import hashnms, inspect"
+
+
+def run(code):
+    """What a new Python prints."""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+def test_parts_are_imported_on_first_use():
+    pytest.importorskip("torchvision")
+    code = """
+import sys, hashnms
+print({"detectors", "torch"} <= set(dir(hashnms)), "torch" in sys.modules)
+print(hashnms.torch.HNMS.__name__, "torchvision" in sys.modules)
+print(hashnms.detectors.accelerate.__name__, "torchvision" in sys.modules)
+print(hashnms.torch is sys.modules["hashnms.torch"], hashnms.detectors is sys.modules["hashnms.detectors"])
+"""
+    assert run(code) == ["True False", "HNMS False", "accelerate True", "True True"]
+
+
+@pytest.mark.parametrize(("part", "needed"), [("torch", "torch"), ("detectors", "torchvision")])
+@pytest.mark.parametrize("use", ["hashnms.{}", "hasattr(hashnms, '{}')", "exec('from hashnms import {}')"])
+def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, use):
+    code = f"{WITHOUT}\ntry:\n    {use.format(part)}\nexcept ImportError as error:\n    print(error)"
+    assert run(code) == [f'hashnms.{part} needs {needed}: pip install "hashnms[{part}]"']
+
+
+def test_without_torch_the_names_are_those_that_can_be_had():
+    code = f"{WITHOUT}\nprint({{'detectors', 'torch'}} & set(dir(hashnms)), len(inspect.getmembers(hashnms)) > 20)"
+    assert run(code) == ["set() True"]
+
+
+def test_other_names_are_no_attributes():
+    assert not hasattr(hashnms, "detector")
+    with pytest.raises(AttributeError, match="module 'hashnms' has no attribute 'detector'"):
+        _ = hashnms.detector
