@@ -133,7 +133,7 @@ class NmsInStrips {
   // Decides what can be decided in a strip; the claims of those that are deferred.
   std::vector<Claim<Score>> decide(RankedBoxes<T> boxes, size_t strip, size_t first_strip, size_t& most_late) {
     Index index(plan_, boxes);  // here, where it is found fastest, until it is complete
-    RankedBoxes<T> deferred_boxes(boxes.size(), boxes.labelled(), Pages::small);
+    RankedBoxes<T> deferred_boxes(boxes.size(), boxes.labelled());
     Index deferred(plan_, deferred_boxes);
     std::vector<Claim<Score>> claims;
     const double first_begin = strips_.begin(first_strip), begin = strips_.begin(strip), end = strips_.end(strip);

@@ -35,15 +35,12 @@ struct RankedBoxes {
   LargeArray<uint32_t> rows;      // in the input
   size_t next = 0, kept = 0;
 
-  RankedBoxes(size_t count, bool labelled, Pages pages)
-      : corners(count, Filled::no, pages),
-        labels(labelled ? count : 0, Filled::no, pages),
-        rows(count, Filled::no, pages) {}
+  RankedBoxes(size_t count, bool labelled) : corners(count), labels(labelled ? count : 0), rows(count) {}
 
   // Boxes whose claims are sorted.
   template <class Score>
   RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, const Claims<Score>& claims)
-      : RankedBoxes(claims.size(), input.labels != nullptr, Pages::huge) {
+      : RankedBoxes(claims.size(), input.labels != nullptr) {
     for_each_piece(claims.size(), [&](size_t begin, size_t end) {
       for (size_t k = begin; k < end; ++k) {
         const size_t ahead = k + tuning::kFetchedAhead;

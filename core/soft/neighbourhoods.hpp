@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "support/interrupt.hpp"
+
 namespace hashnms {
 
 namespace detail {
@@ -61,6 +63,7 @@ template <class Box, class Use>
 void for_each_neighbourhood(Box* begin, Box* end, size_t most, const Use& use) {
   const auto count = static_cast<size_t>(end - begin);
   if (count <= most) return use(begin, end);
+  if (count > (size_t(1) << 14)) Interrupt::check();
   Box* const middle = detail::halved(begin, end, most, detail::widest_axis(begin, count));
   for_each_neighbourhood(begin, middle, most, use);
   for_each_neighbourhood(middle, end, most, use);

@@ -43,7 +43,4 @@ inline constexpr size_t kLeafBoxes = 32, kNodeChildren = 16;
 inline constexpr size_t kMostPending = 1024;  // selected boxes that a leaf remembers
 inline constexpr size_t kSelectedPerThread = size_t(1) << 12;
 
-// Memory (support/): python -m benchmarks.nms --largest 45000, and 10000000 for pages
-inline constexpr size_t kLeastSpareBlock = 64 << 10, kMostSpareBlock = 2 << 20;  // bytes
-
 }  // namespace hashnms::tuning
