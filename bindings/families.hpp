@@ -22,7 +22,8 @@ class Families {
   static std::shared_ptr<const HashFamily> find(nb::handle alpha, nb::handle num_hashes) {
     const auto ratio = number_in(alpha, 0.0, 1.0);
     const auto count = count_of(num_hashes);
-    if (!ratio || *ratio == 0.0 || *ratio == 1.0 || !count || *count == 0 || *count > HashFamily::kMostHashes) return nullptr;
+    if (!ratio || *ratio == 0.0 || *ratio == 1.0 || !count || *count == 0 || *count > HashFamily::kMostHashes)
+      return nullptr;
     const auto kept = std::find_if(latest_.begin(), latest_.end(), [&](const auto& family) {
       return family && family->alpha() == *ratio && family->size() == *count;
     });

@@ -16,10 +16,12 @@
 
 #include "arrays.hpp"
 #include "families.hpp"
-#include "hnms.hpp"
 #include "hash/iou_hash.hpp"
+#include "hnms.hpp"
 #include "nms.hpp"
 #include "soft_nms.hpp"
+#include "support/interrupt.hpp"
+#include "support/seeds.hpp"
 #include "top_k.hpp"
 
 namespace nb = nanobind;
@@ -36,12 +38,23 @@ nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
   return rows.object;
 }
 
-// Python's lock is not given up for boxes so few that they take less time than that.
+// Whether Ctrl-C was pressed, or the handler of another signal failed: its error is Python's current one then.
+bool signal_has_come() {
+  const nb::gil_scoped_acquire lock;
+  return PyErr_CheckSignals() != 0;
+}
+
+// Without Python's lock, unless the boxes are so few that they take less time than giving it up.
 template <class Work>
 auto unlocked(size_t boxes, const Work& work) {
-  std::optional<nb::gil_scoped_release> release;
-  if (boxes > 256) release.emplace();
-  return work();
+  if (boxes <= 256) return work();
+  try {
+    const nb::gil_scoped_release release;
+    const Interrupt interrupt(signal_has_come);
+    return work();
+  } catch (const Interrupted&) {
+    throw nb::python_error();
+  }
 }
 
 nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha, nb::handle num_hashes,
@@ -199,6 +212,8 @@ NB_MODULE(_core, m) {
       nb::sig("def family_origins(alpha: float, num_hashes: int) -> numpy.typing.NDArray[numpy.float64]"),
       "W_0 of each function of a family.");
   m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
+  m.def(
+      "hash_seed", [] { return seed(0); }, "What keys are multiplied by in this process: for tests, which attack it.");
   m.def("get_num_threads", [] { return bindings::num_threads.load(); });
 
   m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "alpha"_a.none(),

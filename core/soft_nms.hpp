@@ -73,7 +73,7 @@ template <class Waiting, class Score>
 void select_from(Waiting&& waiting, const uint32_t* rows, size_t most, LargeArray<Score>& scores,
                  BestClaims<Score>& selected) {
   for (size_t k = 0; k < most; ++k) {
-    if (k % 1024 == 0) Interrupt::check();
+    if (k % 8 == 0) Interrupt::check();
     const auto box = waiting.next();
     if (!box) return;
     const Claim<Score> claim(box->score, rows[box->row]);

@@ -3,10 +3,12 @@
 // IoU > t needs t <= w1/w2 <= 1/t and |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), and the same for heights.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
+#include "boxes/box.hpp"
 #include "support/dispatch.hpp"
 
 namespace hashnms {
@@ -44,11 +46,14 @@ class GridGeometry {
     return std::floor(position * inverse_pitch);
   }
 
-  // An integer as bits, the same for the same one; beyond 2^44 all are alike, which only makes cells larger. No
-  // further, for there the rounding of a centre, a small part of the pitch so far, could hide a third cell.
-  HASHNMS_INLINE static uint64_t bits_of(double integer) {
-    const double bounded = integer < -0x1p44 ? -0x1p44 : integer > 0x1p44 ? 0x1p44 : integer;
-    return std::bit_cast<uint64_t>(bounded + 0x1.8p52);
+  // An integer, up to 2^51 in size, as bits: those of the next one are 1 greater.
+  HASHNMS_INLINE static uint64_t bits_of(double integer) { return std::bit_cast<uint64_t>(integer + 0x1.8p52); }
+
+  // Whether boxes of these sizes and centres are all within 2^44 cells of the origin. Further out the rounding of a
+  // centre, a small part of the pitch so far, could hide a third cell.
+  bool covers(const Interval& sizes, const Interval& centers) const {
+    const double farthest = std::max(std::abs(centers.least), std::abs(centers.greatest));
+    return cell_of(farthest, class_of(sizes.least)) < 0x1p44;
   }
 
  private:

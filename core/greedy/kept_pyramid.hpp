@@ -45,10 +45,10 @@ struct CellRange {
   CellRange blocks(int level) const { return {first >> 3 * level, last >> 3 * level}; }
 };
 
-// The cell of a position; beyond 2^50 all are alike, which only makes cells larger.
+// The cell of a position; beyond 2^62 all are alike, which only makes cells larger.
 inline int64_t cell_at(double position, double inverse_pitch) {
   constexpr double kLargest = std::numeric_limits<double>::max();
-  const double cell = std::clamp(std::clamp(position, -kLargest, kLargest) * inverse_pitch, -0x1p50, 0x1p50);
+  const double cell = std::clamp(std::clamp(position, -kLargest, kLargest) * inverse_pitch, -0x1p62, 0x1p62);
   const auto truncated = static_cast<int64_t>(cell);
   return truncated - (static_cast<double>(truncated) > cell);
 }
@@ -122,7 +122,7 @@ class KeptPyramid {
 
  private:
   using Box = detail::BoxGeometry;
-  static constexpr int kMostLevels = 17;  // 8^17 cells are all there are
+  static constexpr int kMostLevels = 21;  // 8^21 cells are all there are
 
   struct Shape {
     double least[2], greatest[2];  // sizes: width and height

@@ -6,14 +6,15 @@
 
 #include "boxes/input.hpp"
 #include "boxes/scan.hpp"
+#include "greedy/grid_geometry.hpp"
 #include "greedy/overlap_rule.hpp"
 #include "greedy/pyramid_shapes.hpp"
 #include "support/tuning.hpp"
 
 namespace hashnms {
 
-// Kept boxes are found by a list while they are few; then by a grid, or by a pyramid where the threshold is low or some
-// boxes have sizes that floats round coarsely.
+// Kept boxes are found by a list while they are few; then by a grid, or by a pyramid where the threshold is low, some
+// boxes have sizes that floats round coarsely, or some lie too far out for their size.
 template <class T>
 struct Plan {
   OverlapRule<T> rule;
@@ -24,7 +25,11 @@ struct Plan {
   template <class Score>
   static Plan of(const Input<T, Score>& input, double iou_threshold, const Extents& extents) {
     Plan plan{OverlapRule<T>::of(iou_threshold, extents), false, {}, tuning::kFewKeptForPyramid};
-    plan.uses_grid = plan.rule.ordinary_sizes && plan.rule.least_iou > tuning::kLeastIouOfGrid;
+    if (plan.rule.ordinary_sizes && plan.rule.least_iou > tuning::kLeastIouOfGrid) {
+      const GridGeometry geometry(plan.rule.least_iou);
+      plan.uses_grid = geometry.covers(extents.sizes[0], extents.centers[0]) &&
+                       geometry.covers(extents.sizes[1], extents.centers[1]);
+    }
     if (plan.uses_grid) {
       plan.few_kept = tuning::kFewKeptForGrid;
     } else if (input.count > plan.few_kept) {

@@ -23,6 +23,7 @@
 #include "soft/decay_lanes.hpp"
 #include "soft/leaf.hpp"
 #include "soft/neighbourhoods.hpp"
+#include "support/interrupt.hpp"
 #include "support/large_array.hpp"
 #include "support/tuning.hpp"
 
@@ -221,6 +222,7 @@ class SelectionTree {
 
   // Lowers the scores by all pending boxes, which need not be remembered then.
   void apply_all(Leaf& leaf, Pending& pending) {
+    Interrupt::check();  // all leaves may come to it at once, and each takes a while
     for (size_t k = leaf.count; k-- > 0;) {
       find_score(leaf, k, pending);
       leaf.applied[k] = 0;
