@@ -19,8 +19,8 @@ torch = pytest.importorskip("torch")
 from elsewhere import DEVICE, Elsewhere  # noqa: E402
 from test_torch_ops import FUNCTIONS  # noqa: E402
 
-from hashnms.torch import device, hnms_mask, portable, steps  # noqa: E402
-from hashnms.torch.device import DeviceBoxes  # noqa: E402
+from hashnms.torch import device, hnms_mask, portable  # noqa: E402
+from hashnms.torch.device import DeviceCandidates  # noqa: E402
 from hashnms.torch.registration import implementations  # noqa: E402
 
 ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
@@ -28,7 +28,7 @@ ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
 
 def device_boxes(boxes, scores, labels=None, box_format="xyxy"):
     tensors = [None if array is None else torch.from_numpy(array) for array in (boxes, scores, labels)]
-    return DeviceBoxes.plain(*tensors, box_format)
+    return DeviceCandidates.plain(*tensors, box_format)
 
 
 def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num_hashes=1):
@@ -88,7 +88,7 @@ def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
     boxes = boxes_around_every_edge(alpha)
     assert len(boxes) > 3 / (1 - alpha)
     x, y = portable.hash_boxes(torch.from_numpy(boxes), hashnms.IoUHash(alpha), "cxcywh")
-    first = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()[0]
+    first = hashnms._core.float32_cells(alpha, 1.0)[0]
     codes = hashnms.iou_hash(boxes, alpha=alpha, box_format="cxcywh")
     assert np.array_equal(x.index.numpy() + first, codes[:, 0])
     assert np.array_equal(y.index.numpy() + first, codes[:, 1])
@@ -139,7 +139,7 @@ def test_the_steps_of_a_device_are_those_of_the_host(chain, dtype):
     for count in (0, 1, 800):
         boxes, scores = BOX_KINDS["random"](rng, count).astype(dtype), (rng.integers(0, 32, count) / 32).astype(dtype)
         for labels in (None, rng.integers(-3, 3, count)):
-            keep, final_scores = steps.suppress(suppression, device_boxes(boxes, scores, labels))
+            keep, final_scores = suppression.run(device_boxes(boxes, scores, labels))
             expected = suppression(boxes, scores, labels)
             assert np.array_equal(keep.numpy(), expected.keep)
             assert np.array_equal(final_scores.numpy(), expected.scores)
