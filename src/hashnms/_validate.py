@@ -295,9 +295,8 @@ def _as_array(name: str, values: Any, axes: int = 1) -> Array:
         return array_of(name, values)
     if is_proxy(values):
         raise TypeError(
-            f"{name} must be an array or a tensor, got a torch.fx.Proxy: use torch.export or torch.compile, or "
-            "torch.fx.wrap('nms') in the module that imports nms, if that is the function, so that symbolic_trace "
-            "does not look into it"
+            f"{name} must be an array or a tensor, got a torch.fx.Proxy: use torch.export or torch.compile, or keep "
+            "symbolic_trace out of hashnms by torch.fx.wrap('nms') after `from hashnms import nms`"
         )
     if isinstance(values, (list, tuple)) and values and getattr(values[0], "ndim", 0) >= axes:
         raise TypeError(
@@ -333,8 +332,8 @@ def _kind(values: Any, array: Array) -> str:
     if array.dtype != object:
         return str(array.dtype)
     if array.ndim == 0 or array.size == 0:
-        return type(values).__name__ if array.ndim == 0 else "object"
-    return f"objects, the first one a {type(array.flat[0]).__name__}"
+        return type(values).__name__ if array.ndim == 0 else "an array of objects"
+    return f"an array of objects, the first one a {type(array.flat[0]).__name__}"
 
 
 def _is_float(array: Array) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -68,7 +68,8 @@ def register(
     def in_graph(boxes: Tensor, *arguments: Any) -> Any:
         if in_onnx is not None and torch.onnx.is_in_onnx_export():
             return in_onnx(boxes, *arguments)
-        return op(boxes.detach(), *_op_arguments(arguments))
+        others = len(names) - 1
+        return op(boxes.detach(), *map(_op_tensor, names[1:], arguments), *map(_op_setting, arguments[others:]))
 
     def call(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Any:  # or whatever the schema says
         if is_compiling() or is_tracing() or num_modes() or transform() is not None:
@@ -96,15 +97,18 @@ def _plain(value: Any) -> Any:
     return value.as_subclass(Tensor) if type(value).__torch_dispatch__ == Tensor.__torch_dispatch__ else value
 
 
-def _op_arguments(arguments: tuple[Any, ...]) -> Iterator[Any]:
-    """Arguments as ops take them."""
-    for place, argument in enumerate(arguments):
-        if isinstance(argument, Tensor):
-            # On arrays it depends on the numbers whether float32 holds such scores.
-            is_large = place == 0 and argument.dtype in _LARGE_INTEGERS
-            yield argument.double() if is_large else argument.detach()
-        else:
-            yield str(argument) if isinstance(argument, Suppression) else argument
+def _op_tensor(name: str, values: Any) -> Any:
+    """A tensor beside the boxes as ops take it. On arrays it depends on the numbers whether float32 holds scores."""
+    if not isinstance(values, Tensor):
+        return values
+    return values.double() if name == "scores" and values.dtype in _LARGE_INTEGERS else values.detach()
+
+
+def _op_setting(setting: Any) -> Any:
+    """A setting as ops take it: a string, a number or None."""
+    if isinstance(setting, Suppression):
+        return str(setting)
+    return setting.item() if isinstance(setting, Tensor) else setting
 
 
 _LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
