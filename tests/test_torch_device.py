@@ -238,6 +238,40 @@ def test_an_error_of_a_later_step_names_the_row_of_the_input():
         Suppression.parse("limit:2+hnms:0.7")(to_device(boxes), to_device(np.arange(7.0)))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_whole_floats_are_labels_and_stay_there(dtype):
+    scene = make_scene("aerial", 500)
+    expected = hashnms.hnms(scene.boxes, scene.scores, labels=scene.labels)
+    with Elsewhere() as elsewhere:
+        boxes, scores, labels = map(to_device, (scene.boxes, scene.scores, scene.labels))
+        hashnms.hnms(boxes, scores, labels=labels)
+        elsewhere.numbers_moved = 0
+        assert hashnms.hnms(boxes, scores, labels=labels.to(dtype)).cpu().tolist() == expected.tolist()
+        assert elsewhere.numbers_moved == 1 + 1 + 1 + len(expected)
+        for function in FUNCTIONS.values():
+            for result, wanted in zip(
+                function(boxes, scores, labels.to(dtype)), function(boxes, scores, labels), strict=True
+            ):
+                assert torch.equal(result.cpu(), wanted.cpu())
+        for wrong in (1.5, torch.nan, torch.inf):
+            bad = labels.to(dtype).index_fill(0, torch.tensor([7]).to(DEVICE), wrong)
+            with pytest.raises(ValueError, match=r"labels must be whole numbers, got .* in row 7 \(1 such row\)"):
+                hashnms.hnms(boxes, scores, labels=bad)
+
+
+def test_idxs_elsewhere_are_those_of_torchvision():
+    nan = torch.nan
+    boxes, scores = np.tile(np.float32([0, 0, 9, 9]), (4, 1)), np.float32([0.1, 0.2, 0.3, 0.4])
+    with Elsewhere():
+        tensors = to_device(boxes), to_device(scores)
+        idxs = torch.tensor([nan, nan, 0.5, 0.5]).to(DEVICE)
+        assert hashnms.batched_nms(*tensors, idxs, 0.5).cpu().tolist() == [3, 1, 0]
+        with pytest.raises(ValueError, match=r"idxs must be on the device of boxes, lazy:0, got cpu"):
+            hashnms.batched_nms(*tensors, torch.zeros(4), 0.5)
+        with pytest.raises(ValueError, match=r"idxs must have shape \(4,\), one for each box, got \(3,\)"):
+            hashnms.batched_nms(*tensors, idxs[:3], 0.5)
+
+
 def test_a_score_is_compared_with_the_threshold_as_a_double():
     boxes, scores = np.zeros((2, 4), np.float32), np.array([0.1, 0.2], np.float32)  # the first is above 0.1
     with Elsewhere():

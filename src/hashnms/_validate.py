@@ -355,8 +355,9 @@ def _whole_numbers(name: str, floats: Array) -> Array:
     bad = ~(np.isfinite(floats) & (np.trunc(floats) == floats))
     if bad.any():
         raise ValueError(f"{name} must be whole numbers, got {_first_row(floats, bad)}")
-    if floats.size and np.abs(floats).max() >= 2.0**63:
-        raise ValueError(f"{name} must fit int64, got {floats[np.abs(floats).argmax()]}")
+    largest = float(np.abs(floats).max(initial=0))
+    if largest >= 2.0**63:
+        raise ValueError(f"{name} must fit int64, got {largest}")
     return floats.astype(_INT64)
 
 
