@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from itertools import pairwise
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints, overload
 
 from numpy.typing import ArrayLike, NDArray
@@ -234,11 +235,11 @@ class Suppression:
 
     def run(self, candidates: Candidates) -> tuple[Any, Any]:
         """What the steps leave of the candidates, which are the whole input: its rows, and their scores."""
-        for step, following in zip(self.steps, [*self.steps[1:], None], strict=True):
-            keep, scores = step.apply(candidates, following.k if isinstance(following, Limit) else None)
-            if following is not None:
-                candidates = candidates.take(keep, scores)
-        return candidates.input_rows(keep), scores
+        for step, following in pairwise(self.steps):
+            most = following.k if isinstance(following, Limit) else None
+            candidates = candidates.take(*step.apply(candidates, most))
+        places, scores = self.steps[-1].apply(candidates, None)
+        return candidates.input_rows(places), scores
 
     @classmethod
     def of(cls, value: Suppression | str) -> Suppression:
