@@ -37,13 +37,17 @@ class CoreCall:
     def converted(self, *arguments: Any, rows: Any = None) -> Any:
         """The answer to arrays, lists and CPU tensors, as arrays. Errors call the boxes' rows `rows`, if given."""
         num_arrays = len(arguments) - len(self.settings)
-        settings = [check(value) for check, value in zip(self.settings, arguments[num_arrays:], strict=True)]
+        settings = self.checked(*arguments[num_arrays:])
         arrays = self.arrays(*arguments[:num_arrays])
         result = self.core(*arrays, *settings)
         if result is None:
             self.explain(*arrays, *settings, rows=rows)
             raise AssertionError(f"the core did not take legal arguments of {self.name}")
         return result
+
+    def checked(self, *settings: Any) -> list[Any]:
+        """Settings as the core takes them."""
+        return [check(setting) for check, setting in zip(self.settings, settings, strict=True)]
 
 
 def _explain_numbers(boxes: Array, scores: Array, _labels: Array | None, *settings: Any, rows: Any) -> None:

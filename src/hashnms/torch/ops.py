@@ -37,18 +37,14 @@ def _of_all_rows(dtype: torch.dtype, *columns: int) -> Function:
     return lambda boxes, *_: boxes.new_empty(boxes.shape[0], *columns, dtype=dtype)
 
 
-def _family(alpha: float, num_hashes: int, box_format: str) -> tuple[list[IoUHash], str]:
-    _validate.box_format_value(box_format)
+def _family(*settings: Any) -> tuple[list[IoUHash], str]:
+    alpha, num_hashes, box_format = HNMS.checked(*settings)
     return hash_family(alpha, num_hashes), box_format
 
 
-def _one_function(
-    alpha: float, w0: float, h0: float, bx: float, by: float, box_format: str
-) -> tuple[list[IoUHash], str]:
-    _validate.box_format_value(box_format)
-    origins = _validate.origin_value("w0", w0), _validate.origin_value("h0", h0)
-    shifts = _validate.shift_value("bx", bx), _validate.shift_value("by", by)
-    return [IoUHash(_validate.alpha_value(alpha), *origins, *shifts)], box_format
+def _one_function(*settings: Any) -> tuple[list[IoUHash], str]:
+    *parameters, box_format = IOU_HASH.checked(*settings)
+    return [IoUHash(*parameters)], box_format
 
 
 def _hnms_on_device(functions_of: Function) -> Function:
