@@ -25,7 +25,7 @@ from benchmarks.timing import shortest
 from hashnms.hashing import hash_family
 from hashnms.synthetic import PRESETS, make_scene
 from hashnms.torch import portable
-from hashnms.torch.device import DeviceBoxes
+from hashnms.torch.device import DeviceCandidates
 
 try:
     import torchvision
@@ -94,7 +94,7 @@ def measure(size: int, device: torch.device, preset: str, alpha: float) -> Itera
 
 def plain_hnms(boxes: torch.Tensor, scores: torch.Tensor, alpha: float, num_hashes: int) -> torch.Tensor:
     """HNMS in plain torch operations, on the CPU, too."""
-    given = DeviceBoxes.plain(boxes, scores, None, "xyxy")
+    given = DeviceCandidates.plain(boxes, scores, None, "xyxy")
     assert given is not None
     rows, fits = portable.hnms(*given[:3], hash_family(alpha, num_hashes), given.box_format)
     assert bool(fits)

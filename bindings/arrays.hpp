@@ -131,7 +131,7 @@ nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, nb
   if (PyArray_CheckExact(boxes.ptr()) != PyArray_CheckExact(scores.ptr())) return nb::none();
   const PlainArray box_array(boxes), score_array(scores), label_array(labels);
   const std::optional<BoxFormat> format = box_format_of(box_format);
-  if (!format || !box_array.has_columns(4) || box_array.rows() > UINT32_MAX) return nb::none();
+  if (!format || !box_array.has_columns(4) || box_array.rows() > kMostBoxes) return nb::none();
   const size_t count = box_array.rows();
   if (!score_array.has_shape(count)) return nb::none();
   const int64_t* label_data = nullptr;

@@ -1,22 +1,19 @@
 // The Python module hashnms._core: a table of contents of the core.
 //
 // Functions take the arguments of a call as they are and return None where they cannot: where an array is not a plain
-// one of the right type and shape, a number is not legal, a name not known. src/hashnms/_validate.py then converts them
-// or says why.
+// one of the right type and shape, a number is not legal, a name not known. src/hashnms/_calls.py then has them
+// converted, or has the error raised that says why.
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "arrays.hpp"
-#include "families.hpp"
-#include "hash/iou_hash.hpp"
+#include "hashes.hpp"
 #include "hnms.hpp"
 #include "nms.hpp"
 #include "soft_nms.hpp"
@@ -59,7 +56,7 @@ auto unlocked(size_t boxes, const Work& work) {
 
 nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha, nb::handle num_hashes,
                 nb::handle box_format) {
-  const auto family = Families::find(alpha, num_hashes);
+  const auto family = family_of(alpha, num_hashes);
   if (!family) return nb::none();
   return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
     const auto kept = unlocked(input.count, [&] { return hashnms::hnms(input, *family, num_threads); });
@@ -67,16 +64,17 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   });
 }
 
+template <bool want_suppressor>
 nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle iou_threshold,
-               nb::handle score_threshold, nb::handle max_output, nb::handle box_format, bool want_suppressor) {
-  const auto share = number_in(iou_threshold, 0.0, 1.0);
+               nb::handle score_threshold, nb::handle max_output, nb::handle box_format) {
+  const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto above = score_threshold_of(score_threshold);
   const auto most = most_boxes(max_output);
-  if (!share || !above || !most) return nb::none();
+  if (!threshold || !above || !most) return nb::none();
   return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
     std::optional<NewArray<int64_t>> suppressor;
     if (want_suppressor) suppressor.emplace(boxes, std::initializer_list<size_t>{input.count});
-    const NmsOptions options{*share, *above, *most, suppressor ? suppressor->data : nullptr};
+    const NmsOptions options{*threshold, *above, *most, suppressor ? suppressor->data : nullptr};
     const auto kept = unlocked(input.count, [&] { return hashnms::nms(input, options, num_threads); });
     if (!kept) return nb::none();
     const NewArray<int64_t> keep(boxes, {kept->size()});
@@ -85,15 +83,20 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handl
   });
 }
 
+nb::object batched_nms(nb::handle boxes, nb::handle scores, nb::handle idxs, nb::handle iou_threshold) {
+  if (idxs.is_none()) return nb::none();
+  return nms<false>(boxes, scores, idxs, iou_threshold, nb::none(), nb::none(), nb::str("xyxy"));
+}
+
 nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle method, nb::handle sigma,
                     nb::handle iou_threshold, nb::handle min_score, nb::handle max_output, nb::handle box_format) {
   const auto soft_method = soft_method_of(method);
-  const auto width = number_in(sigma, 1e-30, 1e30);
-  const auto share = number_in(iou_threshold, 0.0, 1.0);
+  const auto sigma_value = number_in(sigma, kLeastSigma, kGreatestSigma);
+  const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto least = number_in(min_score, 0.0, std::numeric_limits<double>::max());
   const auto most = most_boxes(max_output);
-  if (!soft_method || !width || !share || !least || !most) return nb::none();
-  const SoftNmsOptions options{*soft_method, *width, *share, *least, *most};
+  if (!soft_method || !sigma_value || !threshold || !least || !most) return nb::none();
+  const SoftNmsOptions options{*soft_method, *sigma_value, *threshold, *least, *most};
   return with_input(
       boxes, scores, labels, box_format, [&]<class T, class Score>(const Input<T, Score>& input) -> nb::object {
         const auto selection = unlocked(input.count, [&] { return hashnms::soft_nms(input, options, num_threads); });
@@ -116,64 +119,57 @@ nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, nb::han
   });
 }
 
-PlainArray plain_boxes(nb::handle boxes) {
-  const PlainArray array(boxes);
-  if (!array.has_columns(4)) throw nb::type_error("boxes must be a plain (N, 4) array");
-  return array;
-}
-
-BoxFormat known_format(nb::handle box_format) {
-  if (const auto format = box_format_of(box_format)) return *format;
-  throw nb::value_error("box_format must be the name of one");
-}
-
-// Calls use(row, codes, type) with both halves of the code of each box and the boxes' float type.
+// Calls use(rows, format) with the numbers of the boxes, in their type; None if they are not plain.
 template <class Use>
-void for_each_code(const PlainArray& boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
-                   nb::handle box_format, const Use& use) {
-  const BoxFormat format = known_format(box_format);
-  with_float_type(boxes, [&](auto number) {
-    const nb::gil_scoped_release unlocked;
-    for (size_t row = 0; row < boxes.rows(); ++row) {
-      use(row, axis_codes(boxes.data<decltype(number)>() + 4 * row, format, widths, heights, bx, by), number);
-    }
-    return nb::object();
-  });
+nb::object with_boxes(const PlainArray& boxes, nb::handle box_format, const Use& use) {
+  const std::optional<BoxFormat> format = box_format_of(box_format);
+  if (!format || !boxes.has_columns(4) || boxes.rows() > kMostBoxes) return nb::none();
+  return with_float_type(boxes, [&](auto number) { return use(boxes.data<decltype(number)>(), *format); });
 }
 
-// Whether the codes fit the offset's limit for boxes of type T, and int64 if that is asked.
-template <class T>
-bool fit(const std::array<AxisCode, 2>& codes, bool int64) {
-  const double limit = std::min(kOffsetLimit<T>, int64 ? 0x1p63 : std::numeric_limits<double>::infinity());
-  return std::abs(codes[0].offset) < limit && std::abs(codes[1].offset) < limit;
-}
-
-nb::object iou_hash(nb::handle boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
+nb::object iou_hash(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handle h0, nb::handle bx, nb::handle by,
                     nb::handle box_format) {
-  const PlainArray array = plain_boxes(boxes);
-  const NewArray<int64_t> result(boxes, {array.rows(), 4});
-  bool fits = true;
-  for_each_code(array, widths, heights, bx, by, box_format, [&](size_t row, const auto& codes, auto number) {
-    if (!fit<decltype(number)>(codes, true)) {
-      fits = false;
-      return;
-    }
-    for (int axis = 0; axis < 2; ++axis) {
-      result.data[4 * row + axis] = codes[axis].index;
-      result.data[4 * row + axis + 2] = static_cast<int64_t>(codes[axis].offset);
-    }
+  const auto hash = hash_of(alpha, w0, h0, bx, by);
+  if (!hash) return nb::none();
+  const PlainArray array(boxes);
+  return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
+    const size_t count = array.rows();
+    const NewArray<int64_t> result(boxes, {count, 4});
+    const bool all_fit = unlocked(count, [&] {
+      return extents_of(rows, format, nullptr, count).legal && hash->write_codes(rows, count, format, result.data);
+    });
+    return all_fit ? result.object : nb::none();
   });
-  return fits ? result.object : nb::none();
 }
 
-nb::object has_code(nb::handle boxes, const CellTable& widths, const CellTable& heights, double bx, double by,
-                    nb::handle box_format, bool int64) {
-  const PlainArray array = plain_boxes(boxes);
-  const NewArray<bool> result(boxes, {array.rows()});
-  for_each_code(array, widths, heights, bx, by, box_format, [&](size_t row, const auto& codes, auto number) {
-    result.data[row] = fit<decltype(number)>(codes, int64);
+// For the errors of iou_hash: which boxes have codes that int64 holds.
+nb::object has_code(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handle h0, nb::handle bx, nb::handle by,
+                    nb::handle box_format) {
+  const auto hash = hash_of(alpha, w0, h0, bx, by);
+  if (!hash) return nb::none();
+  const PlainArray array(boxes);
+  return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
+    const NewArray<bool> result(boxes, {array.rows()});
+    for (size_t row = 0; row < array.rows(); ++row) result.data[row] = hash->has_int64_code(rows + 4 * row, format);
+    return result.object;
   });
-  return result.object;
+}
+
+// For the errors of hnms: which boxes have a code of every function.
+nb::object family_has_code(nb::handle boxes, nb::handle alpha, nb::handle num_hashes, nb::handle box_format) {
+  const auto family = family_of(alpha, num_hashes);
+  if (!family) return nb::none();
+  const PlainArray array(boxes);
+  return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
+    const NewArray<bool> result(boxes, {array.rows()});
+    std::fill(result.data, result.data + array.rows(), true);
+    for (size_t k = 0; k < family->size(); ++k) {
+      family->with_hash(k, [&](const IoUHash& hash) {
+        for (size_t row = 0; row < array.rows(); ++row) result.data[row] &= has_code_of(hash, rows + 4 * row, format);
+      });
+    }
+    return result.object;
+  });
 }
 
 nb::object array_of(const std::vector<double>& values) {
@@ -182,9 +178,19 @@ nb::object array_of(const std::vector<double>& values) {
   return result.object;
 }
 
+nb::object float32_cells(double alpha, double origin) {
+  const auto cells = CellTables::find(alpha, origin)->float32_cells();
+  return nb::make_tuple(cells.first, array_of(cells.edges), array_of(cells.inverse_deltas));
+}
+
 }  // namespace hashnms::bindings
 
 #define HASHNMS_ARRAYS "boxes: object, scores: object, labels: object, "
+#define HASHNMS_NMS "iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> "
+#define HASHNMS_FUNCTION \
+  "boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object"
+#define HASHNMS_ROWS "numpy.typing.NDArray[numpy.int64]"
+#define HASHNMS_FLOATS "numpy.typing.NDArray[numpy.float64]"
 
 NB_MODULE(_core, m) {
   using namespace hashnms;
@@ -192,61 +198,68 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // tables are kept in caches that live as long as Python does
   m.doc() = "The compiled core of hashnms.";
 
-  nb::class_<CellTable>(m, "CellTable", "The cells of all widths for one alpha and W_0.")
-      .def(nb::init<double, double>(), "alpha"_a, "origin"_a)
-      .def(
-          "float32_cells",
-          [](const CellTable& table) {
-            const auto cells = table.float32_cells();
-            return nb::make_tuple(cells.first, bindings::array_of(cells.edges),
-                                  bindings::array_of(cells.inverse_deltas));
-          },
-          nb::sig("def float32_cells(self) -> tuple[int, numpy.typing.NDArray[numpy.float64], "
-                  "numpy.typing.NDArray[numpy.float64]]"),
-          "The index of the first cell, and the least width and 1/delta of every cell a float32 box can have.");
+  m.attr("MOST_BOXES") = bindings::kMostBoxes;
+  m.attr("MOST_HASHES") = HashFamily::kMostHashes;
+  m.attr("LEAST_SIGMA") = bindings::kLeastSigma;
+  m.attr("GREATEST_SIGMA") = bindings::kGreatestSigma;
+  m.attr("SHIFT_LIMIT") = bindings::kShiftLimit;
 
-  m.def(
-      "family_origins",
-      [](double alpha, size_t num_hashes) { return bindings::array_of(HashFamily::origins(alpha, num_hashes)); },
-      "alpha"_a, "num_hashes"_a,
-      nb::sig("def family_origins(alpha: float, num_hashes: int) -> numpy.typing.NDArray[numpy.float64]"),
-      "W_0 of each function of a family.");
   m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
-  m.def(
-      "hash_seed", [] { return seed(0); }, "What keys are multiplied by in this process: for tests, which attack it.");
   m.def("get_num_threads", [] { return bindings::num_threads.load(); });
+  m.def(
+      "hash_seed", [] { return seed(0); },
+      "What keys are multiplied by in this process: for kernels, and for tests that attack it.");
 
   m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "alpha"_a.none(),
         "num_hashes"_a.none(), "box_format"_a.none(),
-        nb::sig("def hnms(" HASHNMS_ARRAYS
-                "alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None"),
+        nb::sig("def hnms(" HASHNMS_ARRAYS "alpha: object, num_hashes: object, box_format: object) -> " HASHNMS_ROWS
+                " | None"),
         "The best box of each cell, for one hash after another.");
-  m.def("nms", &bindings::nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "iou_threshold"_a.none(),
-        "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(), "want_suppressor"_a,
-        nb::sig("def nms(" HASHNMS_ARRAYS
-                "iou_threshold: object, score_threshold: object, max_output: object, box_format: object, "
-                "want_suppressor: bool) -> numpy.typing.NDArray[numpy.int64] | "
-                "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None"),
-        "The boxes that greedy NMS keeps; with want_suppressor, a pair of these and the suppressor of each box.");
+  m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "iou_threshold"_a.none(),
+        "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
+        nb::sig("def nms(" HASHNMS_ARRAYS HASHNMS_NMS HASHNMS_ROWS " | None"), "The boxes that greedy NMS keeps.");
+  m.def("nms_suppressor", &bindings::nms<true>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(),
+        "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
+        nb::sig("def nms_suppressor(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
+        "The same, and the suppressor of each box.");
+  m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
+        "iou_threshold"_a.none(),
+        nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS
+                " | None"),
+        "The boxes that greedy NMS keeps of each group.");
   m.def("soft_nms", &bindings::soft_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "method"_a.none(),
         "sigma"_a.none(), "iou_threshold"_a.none(), "min_score"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
         nb::sig("def soft_nms(" HASHNMS_ARRAYS
                 "method: object, sigma: object, iou_threshold: object, min_score: object, max_output: object, "
-                "box_format: object) -> "
-                "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[typing.Any]] | None"),
+                "box_format: object) -> tuple[" HASHNMS_ROWS ", numpy.typing.NDArray[typing.Any]] | None"),
         "The boxes that Soft-NMS selects, in this order, and their scores by then.");
   m.def("top_k", &bindings::top_k, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "score_threshold"_a.none(),
         "most_of_label"_a.none(), "most_in_all"_a.none(), "box_format"_a.none(),
-        nb::sig("def top_k(" HASHNMS_ARRAYS
-                "score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> "
-                "numpy.typing.NDArray[numpy.int64] | None"),
+        nb::sig(
+            "def top_k(" HASHNMS_ARRAYS
+            "score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> " HASHNMS_ROWS
+            " | None"),
         "The boxes with the highest scores, of each label and in all.");
-  m.def("iou_hash", &bindings::iou_hash, "boxes"_a, "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a,
-        nb::sig("def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, "
-                "box_format: str) -> numpy.typing.NDArray[numpy.int64] | None"),
-        "The codes i, j, m, n; None if one of them does not fit 64 bits.");
-  m.def("has_code", &bindings::has_code, "boxes"_a, "widths"_a, "heights"_a, "bx"_a, "by"_a, "box_format"_a, "int64"_a,
-        nb::sig("def has_code(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, "
-                "box_format: str, int64: bool) -> numpy.typing.NDArray[numpy.bool_]"),
-        "Of each box, whether it has a code; with int64, one that int64 holds.");
+  m.def("iou_hash", &bindings::iou_hash, "boxes"_a.none(), "alpha"_a.none(), "w0"_a.none(), "h0"_a.none(),
+        "bx"_a.none(), "by"_a.none(), "box_format"_a.none(),
+        nb::sig("def iou_hash(" HASHNMS_FUNCTION ") -> " HASHNMS_ROWS " | None"), "The codes i, j, m, n.");
+  m.def("has_code", &bindings::has_code, "boxes"_a.none(), "alpha"_a.none(), "w0"_a.none(), "h0"_a.none(),
+        "bx"_a.none(), "by"_a.none(), "box_format"_a.none(),
+        nb::sig("def has_code(" HASHNMS_FUNCTION ") -> numpy.typing.NDArray[numpy.bool_] | None"),
+        "Of each box, whether it has a code that int64 holds.");
+  m.def("family_has_code", &bindings::family_has_code, "boxes"_a.none(), "alpha"_a.none(), "num_hashes"_a.none(),
+        "box_format"_a.none(),
+        nb::sig("def family_has_code(boxes: object, alpha: object, num_hashes: object, box_format: object) -> "
+                "numpy.typing.NDArray[numpy.bool_] | None"),
+        "Of each box, whether every function of the family has a code for it.");
+
+  m.def(
+      "family_origins",
+      [](double alpha, size_t num_hashes) { return bindings::array_of(HashFamily::origins(alpha, num_hashes)); },
+      "alpha"_a, "num_hashes"_a, nb::sig("def family_origins(alpha: float, num_hashes: int) -> " HASHNMS_FLOATS),
+      "W_0 of each function of a family. Trusts its arguments.");
+  m.def("float32_cells", &bindings::float32_cells, "alpha"_a, "origin"_a,
+        nb::sig("def float32_cells(alpha: float, origin: float) -> tuple[int, " HASHNMS_FLOATS ", " HASHNMS_FLOATS "]"),
+        "The index of the first cell, and the least width and 1/delta of every cell a float32 box can have. Trusts its "
+        "arguments.");
 }

@@ -1,20 +1,28 @@
 // The numbers and names of a call, as Python has them. What is not of the usual type or not in range is nothing here:
-// src/hashnms/_validate.py then converts it or says why.
+// src/hashnms/_validate.py then converts it or says why. The limits stand here alone; Python reads them in the module.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 
 #include "boxes/box.hpp"
+#include "hash/iou_hash.hpp"
 #include "soft_nms.hpp"
 
 namespace hashnms::bindings {
 
 namespace nb = nanobind;
+
+inline constexpr size_t kMostBoxes = UINT32_MAX;
+// Beyond these a gaussian lets all boxes decay to 0, or none at all.
+inline constexpr double kLeastSigma = 1e-30, kGreatestSigma = 1e30;
+// From here on a shift, counted in cells, has no fraction left.
+inline constexpr double kShiftLimit = 0x1p53;
 
 inline std::optional<double> number_in(nb::handle object, double least, double greatest) {
   if (!PyFloat_Check(object.ptr())) return std::nullopt;
@@ -35,9 +43,30 @@ inline std::optional<size_t> count_of(nb::handle object) {
   return overflow == 0 && number >= 0 ? std::optional(static_cast<size_t>(number)) : std::nullopt;
 }
 
-// A number of boxes; for None more than there can be.
+// A number of boxes; for None as many as there can be.
 inline std::optional<size_t> most_boxes(nb::handle object) {
-  return object.is_none() ? std::optional<size_t>(UINT32_MAX) : count_of(object);
+  return object.is_none() ? std::optional(kMostBoxes) : count_of(object);
+}
+
+inline std::optional<double> alpha_of(nb::handle object) {
+  const auto alpha = number_in(object, 0.0, 1.0);
+  return alpha && *alpha != 0.0 && *alpha != 1.0 ? alpha : std::nullopt;
+}
+
+inline std::optional<size_t> num_hashes_of(nb::handle object) {
+  const auto count = count_of(object);
+  return count && *count >= 1 && *count <= HashFamily::kMostHashes ? count : std::nullopt;
+}
+
+// W_0 or H_0.
+inline std::optional<double> origin_of(nb::handle object) {
+  return number_in(object, std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::max());
+}
+
+// b_x or b_y.
+inline std::optional<double> shift_of(nb::handle object) {
+  const auto shift = number_in(object, -kShiftLimit, kShiftLimit);
+  return shift && std::abs(*shift) < kShiftLimit ? shift : std::nullopt;
 }
 
 inline bool is_name(nb::handle object, const char* name) {

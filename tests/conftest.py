@@ -74,7 +74,7 @@ BOX_KINDS = {
 
 def boxes_around_every_edge(alpha: float) -> Any:
     """Boxes, cxcywh, whose widths are the edges of all cells a float32 box can have, and the doubles beside them."""
-    _, edges, _ = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()
+    _, edges, _ = hashnms._core.float32_cells(alpha, 1.0)
     edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
     widths = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
     return np.stack([np.zeros_like(widths), np.zeros_like(widths), widths, np.ones_like(widths)], axis=1)

@@ -55,7 +55,7 @@ def test_codes_equal_the_reference_on_any_boxes(data, alpha, shift):
 
 @pytest.mark.parametrize("alpha", [0.1, 0.25, 0.5, 0.7, 0.9, 0.97])
 def test_a_width_on_the_edge_of_a_cell_belongs_to_it_and_the_next_below_does_not(alpha):
-    first, edges, inverse_deltas = _core.CellTable(alpha, 1.0).float32_cells()
+    first, edges, inverse_deltas = _core.float32_cells(alpha, 1.0)
     assert len(edges) == len(inverse_deltas)
     assert edges[0] <= 2.0**-149
     assert edges[-1] >= 2.0**129

@@ -189,13 +189,15 @@ def test_empty_input_gives_an_empty_result():
         ({"boxes": np.zeros((2, 5))}, "boxes must have shape (N, 4), got (2, 5)"),
         ({"scores": [1.0]}, "scores must have shape (2,), one for each box, got (1,)"),
         ({"labels": [1]}, "labels must have shape (2,), one for each box, got (1,)"),
+        ({"labels": [0.5, 1.0]}, "labels must be whole numbers, got 0.5 in row 0 (1 such row)"),
         (
             {"boxes": [[0, 0, 1, 1], [0, 0, np.nan, 1]]},
             "boxes must be finite, got [0.0, 0.0, nan, 1.0] in row 1 (1 such row)",
         ),
         (
             {"boxes": [[2, 0, 1, 1], [0, 0, 1, 1]]},
-            "boxes must have x2 >= x1 and y2 >= y1, got [2.0, 0.0, 1.0, 1.0] in row 0 (1 such row)",
+            "boxes must have x2 >= x1 and y2 >= y1, got [2.0, 0.0, 1.0, 1.0] in row 0 (1 such row); "
+            "did you mean box_format='xywh'?",
         ),
         ({"scores": [0.5, np.inf]}, "scores must be finite, got inf in row 1 (1 such row)"),
         ({"box_format": "yxyx"}, "box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
@@ -212,7 +214,7 @@ def test_bad_values_raise_value_error(arguments, message):
         ({"iou_threshold": "0.5"}, "iou_threshold must be a number, in [0, 1], got '0.5'"),
         ({"score_threshold": "0.5"}, "score_threshold must be a number, not NaN, got '0.5'"),
         ({"max_output": 1.5}, "max_output must be an integer, got 1.5"),
-        ({"labels": [0.5, 1.0]}, "labels must be integers, got float64"),
+        ({"labels": [True, False]}, "labels must be integers, got bool"),
     ],
 )
 def test_bad_types_raise_type_error(arguments, message):

@@ -19,8 +19,8 @@ torch = pytest.importorskip("torch")
 from elsewhere import DEVICE, Elsewhere  # noqa: E402
 from test_torch_ops import FUNCTIONS  # noqa: E402
 
-from hashnms.torch import device, hnms_mask, portable, steps  # noqa: E402
-from hashnms.torch.device import DeviceBoxes  # noqa: E402
+from hashnms.torch import device, hnms_mask, portable  # noqa: E402
+from hashnms.torch.device import DeviceCandidates  # noqa: E402
 from hashnms.torch.registration import implementations  # noqa: E402
 
 ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
@@ -28,7 +28,7 @@ ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
 
 def device_boxes(boxes, scores, labels=None, box_format="xyxy"):
     tensors = [None if array is None else torch.from_numpy(array) for array in (boxes, scores, labels)]
-    return DeviceBoxes.plain(*tensors, box_format)
+    return DeviceCandidates.plain(*tensors, box_format)
 
 
 def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num_hashes=1):
@@ -88,7 +88,7 @@ def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
     boxes = boxes_around_every_edge(alpha)
     assert len(boxes) > 3 / (1 - alpha)
     x, y = portable.hash_boxes(torch.from_numpy(boxes), hashnms.IoUHash(alpha), "cxcywh")
-    first = hashnms.hashing.cell_table(alpha, 1.0).float32_cells()[0]
+    first = hashnms._core.float32_cells(alpha, 1.0)[0]
     codes = hashnms.iou_hash(boxes, alpha=alpha, box_format="cxcywh")
     assert np.array_equal(x.index.numpy() + first, codes[:, 0])
     assert np.array_equal(y.index.numpy() + first, codes[:, 1])
@@ -139,7 +139,7 @@ def test_the_steps_of_a_device_are_those_of_the_host(chain, dtype):
     for count in (0, 1, 800):
         boxes, scores = BOX_KINDS["random"](rng, count).astype(dtype), (rng.integers(0, 32, count) / 32).astype(dtype)
         for labels in (None, rng.integers(-3, 3, count)):
-            keep, final_scores = steps.suppress(suppression, device_boxes(boxes, scores, labels))
+            keep, final_scores = suppression.run(device_boxes(boxes, scores, labels))
             expected = suppression(boxes, scores, labels)
             assert np.array_equal(keep.numpy(), expected.keep)
             assert np.array_equal(final_scores.numpy(), expected.scores)
@@ -236,6 +236,40 @@ def test_an_error_of_a_later_step_names_the_row_of_the_input():
     boxes = np.array([[0, 0, 1, 1]] * 5 + [[1e300, 0, 1e300 * 1.0001, 1], [1e20, 0, 1e20 + 1e5, 1e-300]])
     with Elsewhere(), pytest.raises(ValueError, match="in row 6"):
         Suppression.parse("limit:2+hnms:0.7")(to_device(boxes), to_device(np.arange(7.0)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_whole_floats_are_labels_and_stay_there(dtype):
+    scene = make_scene("aerial", 500)
+    expected = hashnms.hnms(scene.boxes, scene.scores, labels=scene.labels)
+    with Elsewhere() as elsewhere:
+        boxes, scores, labels = map(to_device, (scene.boxes, scene.scores, scene.labels))
+        hashnms.hnms(boxes, scores, labels=labels)
+        elsewhere.numbers_moved = 0
+        assert hashnms.hnms(boxes, scores, labels=labels.to(dtype)).cpu().tolist() == expected.tolist()
+        assert elsewhere.numbers_moved == 1 + 1 + 1 + len(expected)
+        for function in FUNCTIONS.values():
+            for result, wanted in zip(
+                function(boxes, scores, labels.to(dtype)), function(boxes, scores, labels), strict=True
+            ):
+                assert torch.equal(result.cpu(), wanted.cpu())
+        for wrong in (1.5, torch.nan, torch.inf):
+            bad = labels.to(dtype).index_fill(0, torch.tensor([7]).to(DEVICE), wrong)
+            with pytest.raises(ValueError, match=r"labels must be whole numbers, got .* in row 7 \(1 such row\)"):
+                hashnms.hnms(boxes, scores, labels=bad)
+
+
+def test_idxs_elsewhere_are_those_of_torchvision():
+    nan = torch.nan
+    boxes, scores = np.tile(np.float32([0, 0, 9, 9]), (4, 1)), np.float32([0.1, 0.2, 0.3, 0.4])
+    with Elsewhere():
+        tensors = to_device(boxes), to_device(scores)
+        idxs = torch.tensor([nan, nan, 0.5, 0.5]).to(DEVICE)
+        assert hashnms.batched_nms(*tensors, idxs, 0.5).cpu().tolist() == [3, 1, 0]
+        with pytest.raises(ValueError, match=r"idxs must be on the device of boxes, lazy:0, got cpu"):
+            hashnms.batched_nms(*tensors, torch.zeros(4), 0.5)
+        with pytest.raises(ValueError, match=r"idxs must have shape \(4,\), one for each box, got \(3,\)"):
+            hashnms.batched_nms(*tensors, idxs[:3], 0.5)
 
 
 def test_a_score_is_compared_with_the_threshold_as_a_double():

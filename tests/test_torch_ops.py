@@ -179,7 +179,7 @@ FLOAT4 = torch.zeros((3, 4), dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     [
         (torch.zeros(3, 5), torch.zeros(3), None, ValueError, r"boxes must have shape \(N, 4\), got \(3, 5\)"),
         (torch.zeros(3, 4), torch.zeros(2), None, ValueError, r"scores must have shape \(3,\)"),
-        (torch.zeros(3, 4), torch.zeros(3), torch.zeros(3), TypeError, "labels must be integers, got float32"),
+        (torch.zeros(3, 4), torch.zeros(3), torch.ones(3) / 2, ValueError, "labels must be whole.*got 0.5 in row 0"),
         (torch.zeros(3, 4).bool(), torch.zeros(3), None, TypeError, "boxes must be real numbers.*got bool"),
         (torch.zeros(3, 4).cfloat(), torch.zeros(3), None, TypeError, "boxes must be real numbers.*got complex64"),
         (torch.zeros(3, 4).to_sparse(), torch.zeros(3), None, TypeError, "boxes must be a dense tensor.*sparse_coo"),
@@ -227,8 +227,9 @@ def test_an_op_is_registered_as_torch_wants_it(name, count, dtype, labelled):
     torch.library.opcheck(getattr(torch.ops.hashnms, name), arguments)
 
 
-def test_the_op_of_iou_hash_is_registered_as_torch_wants_it():
+def test_the_ops_with_other_arguments_are_registered_as_torch_wants_them():
     torch.library.opcheck(torch.ops.hashnms.iou_hash, (scene_tensors(50)[0], 0.7, 1.0, 1.0, 0.0, 0.0, "xyxy"))
+    torch.library.opcheck(torch.ops.hashnms.batched_nms, (*scene_tensors(50), 0.5))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -354,4 +355,4 @@ def test_a_mask_marks_what_hnms_keeps():
 
 def test_every_op_has_its_place_in_this_file():
     registered = {name for name in dir(torch.ops.hashnms) if not name.startswith("_") and name != "name"}
-    assert registered == {*OPS, "iou_hash"} == {name for name in vars(ops) if name in registered}
+    assert registered == {*OPS, "batched_nms", "iou_hash"} == {name for name in vars(ops) if name in registered}

@@ -55,10 +55,11 @@ def changed(array, row, values):
         ),
         (
             {"boxes": changed(BOXES, 1, [5, 0, 4, 5])},
-            "boxes must have x2 >= x1 and y2 >= y1, got [5.0, 0.0, 4.0, 5.0] in row 1 (1 such row)",
+            "boxes must have x2 >= x1 and y2 >= y1, got [5.0, 0.0, 4.0, 5.0] in row 1 (1 such row); "
+            "did you mean box_format='xywh'?",
         ),
         (
-            {"boxes": changed(BOXES, 1, [4, 6, 4, 5])},
+            {"boxes": changed(BOXES, slice(1, 3), [[4, 6, 4, 5], [-9, -9, -8, -8]])},  # no boxes as xywh either
             "boxes must have x2 >= x1 and y2 >= y1, got [4.0, 6.0, 4.0, 5.0] in row 1 (1 such row)",
         ),
         (
@@ -95,7 +96,7 @@ def test_bad_values_raise_value_error(arguments, message):
             "scores must be real numbers (float16, bfloat16, float32, float64, integer), got <U1",
         ),
         ({"scores": None}, "scores must be real numbers (float16, bfloat16, float32, float64, integer), got NoneType"),
-        ({"labels": [0.0, 1.0, 2.0]}, "labels must be integers, got float64"),
+        ({"labels": [0j, 1j, 2j]}, "labels must be integers, got complex128"),
         ({"labels": [True, False, True]}, "labels must be integers, got bool"),
         ({"alpha": "0.7"}, "alpha must be a number, in (0, 1), got '0.7'"),
         ({"alpha": True}, "alpha must be a number, in (0, 1), got True"),

@@ -6,27 +6,36 @@ import numpy
 import numpy.typing
 
 
-class CellTable:
-    """The cells of all widths for one alpha and W_0."""
+MOST_BOXES: int = 4294967295
 
-    def __init__(self, alpha: float, origin: float) -> None: ...
+MOST_HASHES: int = 1000
 
-    def float32_cells(self) -> tuple[int, numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]:
-        """
-        The index of the first cell, and the least width and 1/delta of every cell a float32 box can have.
-        """
+LEAST_SIGMA: float = 1e-30
+
+GREATEST_SIGMA: float = 1e+30
+
+SHIFT_LIMIT: float = 9007199254740992.0
 
 def set_num_threads(num_threads: int) -> None: ...
 
 def get_num_threads() -> int: ...
 
+def hash_seed() -> int:
+    """
+    What keys are multiplied by in this process: for kernels, and for tests that attack it.
+    """
+
 def hnms(boxes: object, scores: object, labels: object, alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The best box of each cell, for one hash after another."""
 
-def nms(boxes: object, scores: object, labels: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object, want_suppressor: bool) -> numpy.typing.NDArray[numpy.int64] | tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
-    """
-    The boxes that greedy NMS keeps; with want_suppressor, a pair of these and the suppressor of each box.
-    """
+def nms(boxes: object, scores: object, labels: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+    """The boxes that greedy NMS keeps."""
+
+def nms_suppressor(boxes: object, scores: object, labels: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
+    """The same, and the suppressor of each box."""
+
+def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:
+    """The boxes that greedy NMS keeps of each group."""
 
 def soft_nms(boxes: object, scores: object, labels: object, method: object, sigma: object, iou_threshold: object, min_score: object, max_output: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[Any]] | None:
     """
@@ -36,8 +45,19 @@ def soft_nms(boxes: object, scores: object, labels: object, method: object, sigm
 def top_k(boxes: object, scores: object, labels: object, score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes with the highest scores, of each label and in all."""
 
-def iou_hash(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, box_format: str) -> numpy.typing.NDArray[numpy.int64] | None:
-    """The codes i, j, m, n; None if one of them does not fit 64 bits."""
+def iou_hash(boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+    """The codes i, j, m, n."""
 
-def has_code(boxes: object, widths: CellTable, heights: CellTable, bx: float, by: float, box_format: str, int64: bool) -> numpy.typing.NDArray[numpy.bool_]:
-    """Of each box, whether it has a code; with int64, one that int64 holds."""
+def has_code(boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object) -> numpy.typing.NDArray[numpy.bool_] | None:
+    """Of each box, whether it has a code that int64 holds."""
+
+def family_has_code(boxes: object, alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.bool_] | None:
+    """Of each box, whether every function of the family has a code for it."""
+
+def family_origins(alpha: float, num_hashes: int) -> numpy.typing.NDArray[numpy.float64]:
+    """W_0 of each function of a family. Trusts its arguments."""
+
+def float32_cells(alpha: float, origin: float) -> tuple[int, numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]:
+    """
+    The index of the first cell, and the least width and 1/delta of every cell a float32 box can have. Trusts its arguments.
+    """

@@ -3,9 +3,35 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+Tensor = TypeVar("Tensor")
+Tensor_co = TypeVar("Tensor_co", covariant=True)
+
+
+class AnyTensor(Protocol[Tensor_co]):
+    """A `torch.Tensor` for type checkers, also where torch is not installed: what it detaches to is what comes out."""
+
+    def detach(self) -> Tensor_co: ...
+
+    @property
+    def is_cuda(self) -> bool: ...
+
+
+#: What scores and labels may be.
+Values = AnyTensor[Any] | ArrayLike
+
+
+def __getattr__(name: str) -> Any:
+    """`ops`: the module `hashnms.torch.ops`, imported when it is first asked for and kept here."""
+    if name != "ops":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hashnms.torch import ops  # noqa: PLC0415
+
+    globals()[name] = ops
+    return ops
 
 
 def is_tensor(value: Any) -> bool:
@@ -14,21 +40,16 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-#: `hashnms.torch.ops`, once it is imported, which sets it: an import in each call would take as long as the rest.
-known_ops: Any = None
-
-
-def tensor_ops() -> Any:
-    """The functions of tensors: for each of arrays, one of the same name."""
-    if known_ops is None:
-        import hashnms.torch.ops  # noqa: PLC0415, F401
-    return known_ops
+def is_proxy(value: Any) -> bool:
+    """Whether it stands for a tensor while `torch.fx.symbolic_trace` looks at the code."""
+    fx = sys.modules.get("torch.fx")
+    return fx is not None and isinstance(value, fx.Proxy)
 
 
 def array_of(name: str, tensor: Any) -> NDArray[Any]:
     """The numbers of a CPU tensor as an array, which shares its memory where it can."""
     if not tensor.is_cpu:
-        need = "the device of boxes, cpu" if name in ("scores", "labels") else "cpu"
+        need = "the device of boxes, cpu" if name in ("scores", "labels", "idxs") else "cpu"
         raise ValueError(f"{name} must be on {need}, got {tensor.device}")
     plain = tensor.detach().resolve_neg()
     try:

@@ -1,11 +1,13 @@
 """Every argument check and every message: name, need, got. The core trusts what has passed here.
 
 The core takes plain arrays as they are and checks their numbers in the pass it makes anyway. Only when it refuses are
-the arrays looked at here: `plain_arrays` converts them, `legal_numbers` and `refuse_codes` find out what is wrong.
+the arguments looked at here, as `_calls.py` says: `..._array` and `..._value` convert them, `legal_numbers` and
+`refuse_codes` find out what is wrong. Limits are read from the core.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from numbers import Real
@@ -14,7 +16,8 @@ from typing import Any, Literal, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms._tensors import array_of, is_tensor
+from hashnms import _core
+from hashnms._tensors import array_of, is_proxy, is_tensor
 
 Array = NDArray[Any]
 Name = TypeVar("Name", bound=str)
@@ -25,44 +28,52 @@ BOX_FORMATS: tuple[BoxFormatName, ...] = ("xyxy", "xywh", "cxcywh")
 SoftMethodName = Literal["gaussian", "linear", "hard"]
 SOFT_METHODS: tuple[SoftMethodName, ...] = ("gaussian", "linear", "hard")
 
-_MOST_BOXES = 2**32 - 1
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 
 def boxes_array(boxes: Any, name: str = "boxes") -> Array:
     """Boxes as a contiguous (N, 4) float32 or float64 array."""
-    array = _real_array(name, boxes)
+    array = _real_array(name, boxes, axes=2)
     if array.shape == (0,):
         array = array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:
         raise ValueError(f"{name} must have shape (N, 4), got {array.shape}")
-    if len(array) > _MOST_BOXES:
-        raise ValueError(f"{name} must be at most {_MOST_BOXES:,}, got {len(array):,}")
+    if len(array) > _core.MOST_BOXES:
+        raise ValueError(f"{name} must be at most {_core.MOST_BOXES:,}, got {len(array):,}")
     return array
 
 
-def scores_array(scores: Any, num_boxes: int | None = None) -> Array:
-    """Scores as a contiguous float32 or float64 array, one for each box where their number is given."""
-    array = _real_array("scores", scores)
-    if num_boxes is not None and array.shape != (num_boxes,):
-        raise ValueError(f"scores must have shape ({num_boxes},), one for each box, got {array.shape}")
-    return array
+def scores_array(scores: Any, num_boxes: int) -> Array:
+    """Scores as a contiguous float32 or float64 array, one for each box."""
+    return _one_for_each_box("scores", _real_array("scores", scores), num_boxes)
 
 
 def labels_array(labels: Any, num_boxes: int) -> Array | None:
-    """Labels as a contiguous int64 array, one for each box, or None."""
+    """Labels as a contiguous int64 array, one for each box, or None. Floats that are whole numbers are taken."""
     if labels is None:
         return None
     array = _as_array("labels", labels)
     if array.size == 0:  # of whatever type: an empty list is of floats
         array = array.astype(_INT64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"labels must be integers, got {array.dtype}")
-    if array.shape != (num_boxes,):
-        raise ValueError(f"labels must have shape ({num_boxes},), one for each box, got {array.shape}")
-    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"labels must fit int64, got {array.max()}")
-    return _plain(array, _INT64)
+    if array.dtype.kind not in "iu" and not _is_float(array):
+        hint = ": np.unique(labels, return_inverse=True)[1] numbers them" if _is_text(array) else ""
+        raise TypeError(f"labels must be integers, got {_kind(labels, array)}{hint}")
+    array = _one_for_each_box("labels", array, num_boxes)
+    return _integers("labels", _whole_numbers("labels", array) if _is_float(array) else array)
+
+
+def groups_array(idxs: Any, num_boxes: int) -> Array:
+    """Integers that are equal where idxs are: integers, bools or any floats. NaN, as ever, is equal to nothing."""
+    array = _as_array("idxs", idxs)
+    if array.dtype.kind not in "iub" and (not _is_float(array) or array.itemsize > 8):
+        raise TypeError(f"idxs must be integers, bools or floats of at most 64 bits, got {_kind(idxs, array)}")
+    array = _one_for_each_box("idxs", array, num_boxes)
+    if not _is_float(array):
+        return _integers("idxs", array)
+    floats = array.astype(_FLOAT64) + 0.0  # -0.0 is 0.0
+    bits, are_nan = floats.view(_INT64), np.isnan(floats)
+    bits[are_nan] = np.float64(np.nan).view(_INT64) + np.arange(are_nan.sum())
+    return bits
 
 
 def plain_arrays(boxes: Any, scores: Any, labels: Any) -> tuple[Array, Array, Array | None]:
@@ -71,11 +82,20 @@ def plain_arrays(boxes: Any, scores: Any, labels: Any) -> tuple[Array, Array, Ar
     return box_array, scores_array(scores, len(box_array)), labels_array(labels, len(box_array))
 
 
-def same_device(boxes: Any, *others: Any) -> None:
-    """Say which of scores and labels, where they are tensors, is not on the device of boxes, which is one."""
+def grouped_arrays(boxes: Any, scores: Any, idxs: Any) -> tuple[Array, Array, Array]:
+    """The same of `batched_nms`. Without boxes, scores and idxs may be None, as in torchvision's."""
+    box_array = boxes_array(boxes)
+    count = len(box_array)
+    if count == 0:
+        scores, idxs = (np.empty(0) if values is None else values for values in (scores, idxs))
+    return box_array, scores_array(scores, count), groups_array(idxs, count)
+
+
+def same_device(names: list[str], boxes: Any, *others: Any) -> None:
+    """Say which of the others, where they are tensors, is not on the device of boxes, which is one."""
     if boxes.is_meta:
         raise ValueError("boxes must be a tensor with numbers, got one on the meta device")
-    for name, values in zip(("scores", "labels"), others, strict=False):
+    for name, values in zip(names[1:], others, strict=False):
         if is_tensor(values) and values.device != boxes.device:
             raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")
 
@@ -100,9 +120,9 @@ def share_value(name: str, share: Any) -> float:
     return _number(name, share, "in [0, 1]", lambda value: 0.0 <= value <= 1.0)
 
 
-def score_threshold_value(score_threshold: Any) -> float:
-    """A number; -inf, which every score is above, for None."""
-    return -np.inf if score_threshold is None else score_value("score_threshold", score_threshold)
+def score_threshold_value(score_threshold: Any) -> float | None:
+    """A number that scores must be above, or None."""
+    return None if score_threshold is None else score_value("score_threshold", score_threshold)
 
 
 def score_value(name: str, score: Any) -> float:
@@ -116,8 +136,10 @@ def method_value(method: Any) -> SoftMethodName:
 
 
 def sigma_value(sigma: Any) -> float:
-    """The sigma of the gaussian decay. Beyond these limits all boxes decay to 0, or none at all."""
-    return _number("sigma", sigma, "in [1e-30, 1e30]", lambda value: 1e-30 <= value <= 1e30)
+    """The sigma of the gaussian decay."""
+    least, greatest = _core.LEAST_SIGMA, _core.GREATEST_SIGMA
+    need = f"in [{least:g}, {greatest:g}]".replace("e+", "e")
+    return _number("sigma", sigma, need, lambda value: least <= value <= greatest)
 
 
 def min_score_value(min_score: Any) -> float:
@@ -125,9 +147,9 @@ def min_score_value(min_score: Any) -> float:
     return _number("min_score", min_score, "finite and at least 0", lambda value: 0.0 <= value < np.inf)
 
 
-def max_output_value(max_output: Any) -> int:
-    """A number of boxes; more than there can be for None."""
-    return _MOST_BOXES if max_output is None else min(count_value("max_output", max_output, least=0), _MOST_BOXES)
+def max_output_value(max_output: Any) -> int | None:
+    """A number of boxes, or None for all."""
+    return None if max_output is None else min(count_value("max_output", max_output, least=0), _core.MOST_BOXES)
 
 
 def origin_value(name: str, origin: Any) -> float:
@@ -137,11 +159,13 @@ def origin_value(name: str, origin: Any) -> float:
 
 def shift_value(name: str, shift: Any) -> float:
     """The shift b_x or b_y, in cells."""
-    return _number(name, shift, "below 2**53 in size", lambda value: abs(value) < 2.0**53)
+    need = f"below 2**{math.log2(_core.SHIFT_LIMIT):.0f} in size"
+    return _number(name, shift, need, lambda value: abs(value) < _core.SHIFT_LIMIT)
 
 
 def count_value(name: str, count: Any, least: int = 1, most: int | None = None) -> int:
     """An integer of at least `least` and at most `most`."""
+    count = count if type(count) is int else _python_scalar(count)
     try:
         value = operator.index(count)
     except TypeError:
@@ -156,8 +180,8 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
 
 
 def num_hashes_value(num_hashes: Any) -> int:
-    """The K of Multi-HNMS. More than a thousand shifts of a cell would only cost time."""
-    return count_value("num_hashes", num_hashes, most=1000)
+    """The K of Multi-HNMS."""
+    return count_value("num_hashes", num_hashes, most=_core.MOST_HASHES)
 
 
 def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
@@ -175,47 +199,56 @@ def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
     return chain
 
 
-def legal_numbers(boxes: Array, scores: Array, box_format: str) -> None:
-    """Say which box or score is not legal."""
-    legal_rows(boxes, box_format)
-    finite_scores(scores)
-
-
-def refuse_numbers(boxes: Array, scores: Array, box_format: str) -> NoReturn:
-    """Say which box or score the core refused."""
-    legal_numbers(boxes, scores, box_format)
-    raise AssertionError("the core refused legal numbers")
-
-
-def legal_rows(boxes: Array, box_format: str, name: str = "boxes") -> None:
-    """Say which box is not finite or inside out."""
-    not_finite = ~np.isfinite(boxes).all(axis=1)
-    if not_finite.any():
-        raise ValueError(f"{name} must be finite, got {_first_row(boxes, not_finite)}")
-    inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
-    if inverted.any():
-        need = "x2 >= x1 and y2 >= y1" if box_format == "xyxy" else "width >= 0 and height >= 0"
-        raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted)}")
-
-
-def finite_scores(scores: Array) -> None:
-    """Say which score is not finite."""
-    not_finite = ~np.isfinite(scores)
-    if not_finite.any():
-        raise ValueError(f"scores must be finite, got {_first_row(scores, not_finite)}")
-
-
-def refuse_codes(boxes: Array, has_code: Array, alpha: float) -> NoReturn:
-    """Say which box has no code."""
-    raise ValueError(
-        f"boxes must have cells that 64-bit numbers can count, at alpha = {alpha}: not tiny for their distance from "
-        f"the origin, nor near the largest float, got {_first_row(boxes, ~has_code)}"
+def no_iou_threshold(iou_threshold: Any, alpha_for_bound: Callable[[float], float]) -> NoReturn:
+    """Say what `hnms` has in place of an IoU threshold."""
+    message = f"hnms has no iou_threshold, got {iou_threshold!r}: it takes alpha"
+    try:
+        alpha = alpha_for_bound(iou_threshold)
+    except (TypeError, ValueError):
+        raise TypeError(f"{message}; see alpha_for_bound") from None
+    raise TypeError(
+        f"{message}; alpha_for_bound({iou_threshold}) = {alpha:.4f} is the alpha that guarantees IoU {iou_threshold}"
     )
 
 
-def _first_row(values: Array, bad: Any) -> str:
+def legal_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None) -> None:
+    """Say which box or score is not legal. `rows` are the names of the rows, if they are not 0, 1, 2 ..."""
+    legal_rows(boxes, box_format, rows=rows)
+    finite_scores(scores, rows)
+
+
+def legal_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = None) -> None:
+    """Say which box is not finite or inside out."""
+    not_finite = ~np.isfinite(boxes).all(axis=1)
+    if not_finite.any():
+        raise ValueError(f"{name} must be finite, got {_first_row(boxes, not_finite, rows)}")
+    inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
+    if inverted.any():
+        need = "x2 >= x1 and y2 >= y1" if box_format == "xyxy" else "width >= 0 and height >= 0"
+        hint = "; did you mean box_format='xywh'?" if (boxes[:, 2:] >= 0).all() else ""
+        raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted, rows)}{hint}")
+
+
+def finite_scores(scores: Array, rows: Any = None) -> None:
+    """Say which score is not finite."""
+    not_finite = ~np.isfinite(scores)
+    if not_finite.any():
+        raise ValueError(f"scores must be finite, got {_first_row(scores, not_finite, rows)}")
+
+
+def refuse_codes(boxes: Array, has_code: Array | None, alpha: float, rows: Any = None) -> NoReturn:
+    """Say which box has no code."""
+    assert has_code is not None, "the core did not take legal numbers"
+    raise ValueError(
+        f"boxes must have cells that 64-bit numbers can count, at alpha = {alpha}: not tiny for their distance from "
+        f"the origin, nor near the largest float, got {_first_row(boxes, ~has_code, rows)}"
+    )
+
+
+def _first_row(values: Array, bad: Any, rows: Any = None) -> str:
     row, count = int(np.argmax(bad)), int(np.sum(bad))
-    return f"{values[row].tolist()} in row {row} ({count} such row{'s' if count != 1 else ''})"
+    name = row if rows is None else int(rows[row])
+    return f"{values[row].tolist()} in row {name} ({count} such row{'s' if count != 1 else ''})"
 
 
 def _name(name: str, value: Any, known: tuple[Name, ...]) -> Name:
@@ -227,8 +260,10 @@ def _name(name: str, value: Any, known: tuple[Name, ...]) -> Name:
 
 
 def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> float:
-    if type(value) is not float and (not isinstance(value, Real) or isinstance(value, (bool, np.bool_))):
-        raise TypeError(f"{name} must be a number, {need}, got {value!r}")
+    if type(value) is not float:
+        value = _python_scalar(value)
+        if not isinstance(value, Real) or isinstance(value, bool):
+            raise TypeError(f"{name} must be a number, {need}, got {value!r}")
     try:
         number = float(value)
     except OverflowError:
@@ -236,6 +271,11 @@ def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> 
     if not fits(number):
         raise ValueError(f"{name} must be {need}, got {_shown(value)}")
     return number
+
+
+def _python_scalar(value: Any) -> Any:
+    """The number in an array or a tensor without axes, or in a scalar of NumPy; anything else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def _shown(number: Any) -> str:
@@ -246,22 +286,32 @@ def _shown(number: Any) -> str:
         return "an integer of thousands of digits"
 
 
-def _as_array(name: str, values: Any) -> Array:
+def _as_array(name: str, values: Any, axes: int = 1) -> Array:
     if type(values) is np.ndarray:
         return values
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must be a plain array, got a masked one: its mask would be ignored")
     if is_tensor(values):
         return array_of(name, values)
+    if is_proxy(values):
+        raise TypeError(
+            f"{name} must be an array or a tensor, got a torch.fx.Proxy: use torch.export or torch.compile, or keep "
+            "symbolic_trace out of hashnms by torch.fx.wrap('nms') after `from hashnms import nms`"
+        )
+    if isinstance(values, (list, tuple)) and values and getattr(values[0], "ndim", 0) >= axes:
+        raise TypeError(
+            f"{name} must be one array or tensor, got a list of {len(values)}: call once for each image, or join them "
+            "with torch.cat or np.concatenate and give each image its own labels"
+        )
     try:
         return np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must be an array, got rows of different lengths") from None
 
 
-def _real_array(name: str, values: Any) -> Array:
+def _real_array(name: str, values: Any, axes: int = 1) -> Array:
     """A contiguous float32 or float64 array: those as they are, smaller floats and integers as float32."""
-    array = _as_array(name, values)
+    array = _as_array(name, values, axes)
     if (array.dtype is _FLOAT32 or array.dtype is _FLOAT64) and array.flags.c_contiguous and array.flags.aligned:
         return array
     dtype: np.dtype[Any]
@@ -272,9 +322,50 @@ def _real_array(name: str, values: Any) -> Array:
     elif array.dtype.kind in "iu":
         dtype = _float_for_integers(name, array)
     else:
-        got = type(values).__name__ if array.dtype == object else array.dtype
-        raise TypeError(f"{name} must be real numbers (float16, bfloat16, float32, float64, integer), got {got}")
+        need = "real numbers (float16, bfloat16, float32, float64, integer)"
+        raise TypeError(f"{name} must be {need}, got {_kind(values, array)}")
     return _plain(array, dtype)
+
+
+def _kind(values: Any, array: Array) -> str:
+    """What an array that is not taken holds, in words."""
+    if array.dtype != object:
+        return str(array.dtype)
+    if array.ndim == 0 or array.size == 0:
+        return type(values).__name__ if array.ndim == 0 else "an array of objects"
+    return f"an array of objects, the first one a {type(array.flat[0]).__name__}"
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+
+
+def _is_text(array: Array) -> bool:
+    return array.dtype.kind in "UST" or (array.dtype == object and isinstance(array.flat[0], str))
+
+
+def _one_for_each_box(name: str, array: Array, num_boxes: int) -> Array:
+    if array.shape != (num_boxes,):
+        raise ValueError(f"{name} must have shape ({num_boxes},), one for each box, got {array.shape}")
+    return array
+
+
+def _whole_numbers(name: str, floats: Array) -> Array:
+    """Floats that are whole numbers, as integers."""
+    bad = ~(np.isfinite(floats) & (np.trunc(floats) == floats))
+    if bad.any():
+        raise ValueError(f"{name} must be whole numbers, got {_first_row(floats, bad)}")
+    largest = float(np.abs(floats).max(initial=0))
+    if largest >= 2.0**63:
+        raise ValueError(f"{name} must fit int64, got {largest}")
+    return floats.astype(_INT64)
+
+
+def _integers(name: str, array: Array) -> Array:
+    """Integers or bools as a contiguous int64 array."""
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must fit int64, got {array.max()}")
+    return _plain(array, _INT64)
 
 
 def _plain(array: Array, dtype: np.dtype[Any]) -> Array:

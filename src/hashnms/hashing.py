@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import asdict, dataclass
-from decimal import Context, Decimal, localcontext
-from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _validate
-from hashnms._tensors import is_tensor, tensor_ops
+from hashnms._calls import IOU_HASH
+from hashnms._tensors import AnyTensor, Tensor, Values
 from hashnms._validate import BoxFormatName
 
 
@@ -28,12 +26,39 @@ class IoUHash:
     bx: float = 0.0
     by: float = 0.0
 
-    def __call__(self, boxes: ArrayLike, *, box_format: BoxFormatName = "xyxy") -> NDArray[np.int64]:
+    @overload
+    def __call__(self, boxes: AnyTensor[Tensor], *, box_format: BoxFormatName = ...) -> Tensor: ...
+    @overload
+    def __call__(self, boxes: ArrayLike, *, box_format: BoxFormatName = ...) -> NDArray[np.int64]: ...
+    def __call__(self, boxes: Any, *, box_format: BoxFormatName = "xyxy") -> Any:
+        """`iou_hash` with these parameters."""
         return iou_hash(boxes, **asdict(self), box_format=box_format)
 
 
+@overload
+def iou_hash(
+    boxes: AnyTensor[Tensor],
+    *,
+    alpha: float,
+    w0: float = ...,
+    h0: float = ...,
+    bx: float = ...,
+    by: float = ...,
+    box_format: BoxFormatName = ...,
+) -> Tensor: ...
+@overload
 def iou_hash(
     boxes: ArrayLike,
+    *,
+    alpha: float,
+    w0: float = ...,
+    h0: float = ...,
+    bx: float = ...,
+    by: float = ...,
+    box_format: BoxFormatName = ...,
+) -> NDArray[np.int64]: ...
+def iou_hash(
+    boxes: Values,
     *,
     alpha: float,
     w0: float = 1.0,
@@ -41,7 +66,7 @@ def iou_hash(
     bx: float = 0.0,
     by: float = 0.0,
     box_format: BoxFormatName = "xyxy",
-) -> NDArray[np.int64]:
+) -> Any:
     """Hash each box to its code (i, j, m, n): two boxes with one code overlap by at least `iou_lower_bound(alpha)`.
 
     The width falls into cell i, whose centre is W_i = w0 / alpha**i, the height into cell j, and the centre of the
@@ -67,30 +92,11 @@ def iou_hash(
     >>> iou_hash([[0.0, 0.0, 10.0, 20.0]], alpha=0.7)
     array([[6, 8, 3, 3]])
     """
-    arguments = (boxes, alpha, w0, h0, bx, by, box_format)
-    if type(boxes) is not np.ndarray and is_tensor(boxes):
-        return tensor_ops().iou_hash(*arguments)  # type: ignore[no-any-return]
-    return host_iou_hash(*arguments)
-
-
-def host_iou_hash(
-    boxes: Any, alpha: float, w0: float, h0: float, bx: float, by: float, box_format: BoxFormatName
-) -> NDArray[np.int64]:
-    """`iou_hash` by the core, of arrays or CPU tensors."""
-    alpha = _validate.alpha_value(alpha)
-    array = _validate.boxes_array(boxes)
-    parameters = (
-        cell_table(alpha, _validate.origin_value("w0", w0)),
-        cell_table(alpha, _validate.origin_value("h0", h0)),
-        _validate.shift_value("bx", bx),
-        _validate.shift_value("by", by),
-        _validate.box_format_value(box_format),
-    )
-    _validate.legal_rows(array, box_format)
-    code = _core.iou_hash(array, *parameters)
-    if code is None:
-        _validate.refuse_codes(array, _core.has_code(array, *parameters, True), alpha)
-    return code
+    if type(boxes) is np.ndarray:
+        codes = _core.iou_hash(boxes, alpha, w0, h0, bx, by, box_format)
+        if codes is not None:
+            return codes
+    return IOU_HASH.answer(boxes, alpha, w0, h0, bx, by, box_format)
 
 
 def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
@@ -101,7 +107,8 @@ def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
     """
     alpha = _validate.alpha_value(alpha)
     count = _validate.num_hashes_value(num_hashes)
-    return [IoUHash(alpha, w0, w0, k / count, k / count) for k, w0 in enumerate(origins(alpha, count))]
+    origins = _core.family_origins(alpha, count).tolist()
+    return [IoUHash(alpha, w0, w0, k / count, k / count) for k, w0 in enumerate(origins)]
 
 
 def iou_lower_bound(alpha: float) -> float:
@@ -145,26 +152,3 @@ def alpha_for_bound(bound: float) -> float:
         if middle in (below, enough):
             return enough
         below, enough = (below, middle) if iou_lower_bound(middle) >= bound else (middle, enough)
-
-
-def rows_with_codes(boxes: NDArray[Any], alpha: float, num_hashes: int, box_format: BoxFormatName) -> NDArray[np.bool_]:
-    """Of each box, whether every function of the family has a code for it."""
-    fits = np.ones(len(boxes), np.bool_)
-    for function in hash_family(alpha, num_hashes):
-        cells = cell_table(alpha, function.w0)
-        shifts = function.bx, function.by
-        fits &= _core.has_code(boxes, cells, cells, *shifts, _validate.box_format_value(box_format), False)
-    return fits
-
-
-@lru_cache(maxsize=8)
-def cell_table(alpha: float, origin: float) -> _core.CellTable:
-    """The core's table of cells; made once and kept."""
-    return _core.CellTable(alpha, origin)
-
-
-def origins(alpha: float, num_hashes: int) -> list[float]:
-    """W_0 = alpha**(-k/K) for each k. In decimal arithmetic: libm's pow differs between machines in the last bit."""
-    with localcontext(Context(prec=40)):
-        exact = [Decimal(alpha) ** (Decimal(-k) / num_hashes) for k in range(num_hashes)]
-    return [min(float(origin), sys.float_info.max) for origin in exact]

@@ -5,51 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, get_type_hints
+from itertools import pairwise
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints, overload
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _core, _validate
-from hashnms._tensors import is_tensor, tensor_ops
-from hashnms._validate import Array, BoxFormatName, SoftMethodName
-from hashnms.suppression import hnms, nms, soft_nms
+from hashnms import _tensors, _validate
+from hashnms._candidates import Candidates
+from hashnms._tensors import AnyTensor, Tensor, Values
+from hashnms._validate import BoxFormatName, SoftMethodName
+
+Result = TypeVar("Result")
 
 
-class Suppressed(NamedTuple):
+class Suppressed(NamedTuple, Generic[Result]):
     """What a `Suppression` returns: int64 indices into its input, by decreasing score, and the final scores."""
 
-    keep: NDArray[np.int64]
-    scores: NDArray[Any]
-
-
-class Candidates(NamedTuple):
-    """What a step is given: plain arrays, by increasing index, with legal numbers unless it is the first step."""
-
-    boxes: Array
-    scores: Array
-    labels: Array | None
-    box_format: BoxFormatName
-
-    def of(self, rows: Array, scores: Array) -> Candidates:
-        """Some of them, with the scores they have by now."""
-        labels = None if self.labels is None else self.labels[rows]
-        return Candidates(self.boxes[rows], scores, labels, self.box_format)
-
-    def top(
-        self, *, score_threshold: float = -np.inf, of_label: int | None = None, in_all: int | None = None
-    ) -> Suppressed:
-        """Those with the highest scores."""
-        settings = (
-            score_threshold,
-            _validate.max_output_value(of_label),
-            _validate.max_output_value(in_all),
-            _validate.box_format_value(self.box_format),
-        )
-        keep = _core.top_k(self.boxes, self.scores, self.labels, *settings)
-        if keep is None:
-            _validate.refuse_numbers(self.boxes, self.scores, self.box_format)
-        return Suppressed(keep, self.scores[keep])
+    keep: Result
+    scores: Result
 
 
 @dataclass(frozen=True)
@@ -62,8 +35,8 @@ class Step:
 
     _shown: ClassVar[int] = 1
 
-    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
-        """The boxes that pass, by decreasing score, ties to the lower index; `most`: the first so many will do."""
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
+        """What a verb of the candidates returns: the boxes that pass and their scores; the first `most` will do."""
         raise NotImplementedError
 
     @classmethod
@@ -95,11 +68,8 @@ class Hnms(Step):
         self._set(alpha=_validate.alpha_value(self.alpha))
         self._set(num_hashes=_validate.num_hashes_value(self.num_hashes))
 
-    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
-        boxes, scores, labels, box_format = candidates
-        alpha, num_hashes = self.alpha, self.num_hashes
-        keep = hnms(boxes, scores, alpha=alpha, num_hashes=num_hashes, labels=labels, box_format=box_format)[:most]
-        return Suppressed(keep, scores[keep])
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
+        return candidates.hnms(self.alpha, self.num_hashes, most)
 
 
 @dataclass(frozen=True)
@@ -111,10 +81,8 @@ class Nms(Step):
     def __post_init__(self) -> None:
         self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
 
-    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
-        boxes, scores, labels, box_format = candidates
-        keep = nms(boxes, scores, self.iou_threshold, labels=labels, max_output=most, box_format=box_format)
-        return Suppressed(keep, scores[keep])
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
+        return candidates.nms(self.iou_threshold, most)
 
 
 @dataclass(frozen=True)
@@ -139,11 +107,8 @@ class SoftNms(Step):
         unused = "iou_threshold" if self.method == "gaussian" else "sigma"
         self._set(**{unused: getattr(SoftNms, unused)})
 
-    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
-        boxes, scores, labels, box_format = candidates
-        return Suppressed(
-            *soft_nms(boxes, scores, **asdict(self), labels=labels, max_output=most, box_format=box_format)
-        )
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
+        return candidates.soft_nms(self.method, self.sigma, self.iou_threshold, self.min_score, most)
 
     @classmethod
     def _written(cls, first_value: str | None) -> list[str]:
@@ -159,7 +124,7 @@ class TopK(Step):
     def __post_init__(self) -> None:
         self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
 
-    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
         return candidates.top(of_label=self.k, in_all=most)
 
 
@@ -172,7 +137,7 @@ class Limit(Step):
     def __post_init__(self) -> None:
         self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
 
-    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
         return candidates.top(in_all=self.k if most is None else min(self.k, most))
 
 
@@ -185,7 +150,7 @@ class ScoreThreshold(Step):
     def __post_init__(self) -> None:
         self._set(score_threshold=_validate.score_value("score_threshold", self.score_threshold))
 
-    def apply(self, candidates: Candidates, most: int | None) -> Suppressed:
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
         return candidates.top(score_threshold=self.score_threshold, in_all=most)
 
 
@@ -226,21 +191,29 @@ class Suppression:
         object.__setattr__(self, "steps", _validate.steps_tuple(steps, list(STEPS.values())))
         object.__setattr__(self, "_notation", "+".join(map(str, self.steps)))
 
+    @overload
     def __call__(
         self,
-        boxes: ArrayLike,
-        scores: ArrayLike,
-        labels: ArrayLike | None = None,
+        boxes: AnyTensor[Tensor],
+        scores: Values,
+        labels: Values | None = ...,
         *,
-        box_format: BoxFormatName = "xyxy",
-    ) -> Suppressed:
+        box_format: BoxFormatName = ...,
+    ) -> Suppressed[Tensor]: ...
+    @overload
+    def __call__(
+        self, boxes: ArrayLike, scores: Values, labels: Values | None = ..., *, box_format: BoxFormatName = ...
+    ) -> Suppressed[NDArray[Any]]: ...
+    def __call__(
+        self, boxes: Values, scores: Values, labels: Values | None = None, *, box_format: BoxFormatName = "xyxy"
+    ) -> Suppressed[Any]:
         """Suppress boxes.
 
         Args:
             boxes: (N, 4), see `hnms` for the types.
             scores: (N,), any real numbers.
-            labels: (N,) integers or None. Boxes of different labels never meet, but `Limit` and `ScoreThreshold` take
-                all alike.
+            labels: (N,) whole numbers or None. Boxes of different labels never meet, except in `Limit` and
+                `ScoreThreshold`, which take all alike.
             box_format: "xyxy", "xywh" or "cxcywh".
 
         Returns:
@@ -251,30 +224,37 @@ class Suppression:
         Raises:
             ValueError, TypeError: as `hnms`.
         """
-        if is_tensor(boxes):
-            return Suppressed(*tensor_ops().suppress(boxes, scores, labels, self, box_format))
-        return self.on_host(boxes, scores, labels, box_format)
+        if _tensors.is_tensor(boxes):
+            return Suppressed(*_tensors.ops.suppress(boxes, scores, labels, self, box_format))
+        return Suppressed(*self.on_host(boxes, scores, labels, box_format))
 
-    def on_host(self, boxes: Any, scores: Any, labels: Any, box_format: BoxFormatName) -> Suppressed:
-        """By the core, of arrays or CPU tensors."""
-        given = candidates = Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format)
-        rows: Array | None = None  # in the input; None for all of them
-        for step, following in zip(self.steps, [*self.steps[1:], None], strict=True):
+    def on_host(self, boxes: Any, scores: Any, labels: Any, box_format: Any) -> tuple[Any, Any]:
+        """By the core, of arrays, lists or CPU tensors."""
+        box_format = _validate.box_format_value(box_format)
+        return self.run(Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format))
+
+    def run(self, candidates: Candidates) -> tuple[Any, Any]:
+        """What the steps leave of the candidates, which are the whole input: its rows, and their scores."""
+        for step, following in pairwise(self.steps):
             most = following.k if isinstance(following, Limit) else None
-            try:
-                kept = step.apply(candidates, most)
-            except ValueError:
-                if rows is not None:  # once more, so that the error names the row of the input
-                    boxes_left = np.zeros_like(given.boxes)
-                    boxes_left[rows] = candidates.boxes
-                    step.apply(given._replace(boxes=boxes_left), most)
-                raise
-            keep = kept.keep if rows is None else rows[kept.keep]
-            if following is not None:  # ties go by index at every step
-                order = np.argsort(keep)
-                rows = keep[order]
-                candidates = candidates.of(kept.keep[order], kept.scores[order])
-        return Suppressed(keep, kept.scores)
+            candidates = candidates.take(*step.apply(candidates, most))
+        places, scores = self.steps[-1].apply(candidates, None)
+        return candidates.input_rows(places), scores
+
+    @classmethod
+    def of(cls, value: Suppression | str) -> Suppression:
+        """A suppression as it is, or that of a short notation: for functions that take both.
+
+        >>> Suppression.of("nms:0.5") == Suppression.of(Suppression([Nms(0.5)]))
+        True
+        """
+        if isinstance(value, Suppression):
+            return value
+        if isinstance(value, str):
+            return cls.parse(value)
+        raise TypeError(
+            f"a suppression must be a Suppression or its notation, such as 'hnms:0.7/1+nms:0.5', got {value!r}"
+        )
 
     @classmethod
     def parse(cls, text: str) -> Suppression:

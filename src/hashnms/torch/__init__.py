@@ -2,7 +2,7 @@
 
 The functions of `hashnms` itself take tensors: `hashnms.nms(boxes, scores)` returns a tensor on their device, also
 under `torch.compile` and `torch.export`. Here is what only torch has: `hnms_mask`, whose result has a fixed size, and
-the modules `HNMS` and `MultiHNMS`. `torch.ops.hashnms` holds the registered ops.
+the modules `HNMS` and `MultiHNMS`. Importing it registers `torch.ops.hashnms`, which saved programs need.
 """
 
 from hashnms.torch.modules import HNMS, MultiHNMS, hnms_mask

@@ -1,15 +1,17 @@
-"""HNMS where the tensors are: by Triton kernels on GPUs that take them, else in plain torch operations."""
+"""What a device does by itself: HNMS, in Triton kernels where they run, else in plain torch operations, and top k."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from hashnms._calls import CoreCall
+from hashnms._candidates import Candidates
 from hashnms._validate import BoxFormatName
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.torch import portable
@@ -24,16 +26,16 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _MOST_BOXES = 2**28  # the slots of a table are counted in 32 bits
 
 
-class DeviceBoxes(NamedTuple):
-    """Tensors of the types and shapes that everything here trusts: float32 or float64, int64 labels."""
+class DeviceCandidates(Candidates):
+    """Tensors of the types and shapes that everything here trusts: float32 or float64, int64 labels.
 
-    boxes: Tensor
-    scores: Tensor
-    labels: Tensor | None
-    box_format: BoxFormatName
+    A verb that a device cannot do by itself is done by the core, on a copy of what is left.
+    """
 
     @staticmethod
-    def plain(boxes: Tensor, scores: Tensor, labels: Tensor | None, box_format: BoxFormatName) -> DeviceBoxes | None:
+    def plain(
+        boxes: Tensor, scores: Tensor, labels: Tensor | None, box_format: BoxFormatName
+    ) -> DeviceCandidates | None:
         """Tensors as such, or None if they are wrong or rare: the host knows what to do or say."""
         are_plain = (
             boxes.device.type != "mps"  # it has no float64
@@ -42,32 +44,60 @@ class DeviceBoxes(NamedTuple):
             and boxes.shape[1] == 4
             and len(boxes) <= _MOST_BOXES
             and _one_for_each(boxes, scores, _FLOATS)
-            and (labels is None or _one_for_each(boxes, labels, _INTEGERS))
+            and (labels is None or _one_for_each(boxes, labels, (*_INTEGERS, *_FLOATS)))
         )
-        if not are_plain:
+        if not are_plain or (labels is not None and labels.is_floating_point() and not _are_whole(labels)):
             return None
-        return DeviceBoxes(
+        return DeviceCandidates(
             boxes.detach().to(_FLOATS[boxes.dtype]).contiguous(),
             scores.detach().to(_FLOATS[scores.dtype]).contiguous(),
-            None if labels is None else labels.to(torch.int64).contiguous(),
+            None if labels is None else labels.detach().to(torch.int64).contiguous(),
             box_format,
         )
-
-    def of(self, rows: Tensor) -> DeviceBoxes:
-        """Some of them."""
-        labels = None if self.labels is None else self.labels[rows]
-        return DeviceBoxes(self.boxes[rows], self.scores[rows], labels, self.box_format)
-
-    def to(self, device: str) -> DeviceBoxes:
-        """All of them on another device."""
-        labels = None if self.labels is None else self.labels.to(device)
-        return DeviceBoxes(self.boxes.to(device), self.scores.to(device), labels, self.box_format)
 
     def are_legal(self) -> bool:
         """Whether all numbers are: finite, and no size below 0."""
         first, second = self.boxes[:, :2], self.boxes[:, 2:]
         sizes_are = second >= (first if self.box_format == "xyxy" else 0)
         return bool(self.boxes.isfinite().all() & sizes_are.all() & self.scores.isfinite().all())
+
+    def hnms(self, alpha: float, num_hashes: int, most: int | None) -> tuple[Tensor, Tensor]:
+        places = hnms(self, hash_family(alpha, num_hashes))
+        return super().hnms(alpha, num_hashes, most) if places is None else self._with_scores(places[:most])
+
+    def top(
+        self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        places = portable.ranked(self.scores)
+        if score_threshold is not None:
+            places = places[self.scores[places].double() > score_threshold]
+        if of_label is not None:
+            places = self._best_of_labels(places, of_label)
+        return self._with_scores(places[:in_all])
+
+    def _best_of_labels(self, places: Tensor, most: int) -> Tensor:
+        """The first so many of each label, in the order they have."""
+        if self.labels is None or len(places) == 0:
+            return places[:most]
+        labels = self.labels[places]
+        by_label = portable.sorting(labels)
+        labels = labels[by_label]
+        rank = torch.arange(len(places), device=places.device)
+        starts = labels != labels[(rank - 1).clamp(min=0)]
+        rank_in_label = rank - torch.where(starts, rank, 0).cummax(0).values
+        return places[torch.empty_like(starts).scatter(0, by_label, rank_in_label < most)]
+
+    def _by_core(self, call: CoreCall, *settings: Any) -> Any:
+        tensors = (self.boxes, self.scores, self.labels)
+        copies = (None if tensor is None else tensor.cpu() for tensor in tensors)
+        return tensors_on(self.boxes.device, call.converted(*copies, *settings, self.box_format, rows=self.rows))
+
+
+def tensors_on(where: torch.device, result: Any) -> Any:
+    """Arrays and CPU tensors as tensors on a device."""
+    if isinstance(result, tuple):
+        return tuple(tensors_on(where, part) for part in result)
+    return (result if isinstance(result, Tensor) else torch.from_numpy(result)).to(where)
 
 
 def _one_for_each(boxes: Tensor, values: Any, dtypes: Collection[torch.dtype]) -> bool:
@@ -79,18 +109,24 @@ def _one_for_each(boxes: Tensor, values: Any, dtypes: Collection[torch.dtype]) -
     )
 
 
-def hnms(given: DeviceBoxes, functions: list[IoUHash]) -> Tensor | None:
+def _are_whole(labels: Tensor) -> bool:
+    """Whether floats are whole numbers that int64 holds."""
+    return bool(((labels.trunc() == labels) & (labels.abs() < 2.0**63)).all())
+
+
+def hnms(given: DeviceCandidates, functions: list[IoUHash]) -> Tensor | None:
     """The rows that HNMS keeps; None if a number is illegal or beyond the tables, which is for the host."""
     if functions[0].alpha > portable.LARGEST_ALPHA:
         return None
     if len(given.boxes) == 0:
         return torch.zeros_like(given.scores, dtype=torch.int64)
+    arguments = (*given[:3], functions, given.box_format)
     kernels = _triton_kernels(given.boxes.device) if given.boxes.is_cuda else None
     if kernels is None:
-        rows, fits = portable.hnms(*given[:3], functions, given.box_format)
+        rows, fits = portable.hnms(*arguments)
     else:
         with torch.cuda.device(given.boxes.device):  # where Triton launches
-            rows, fits = kernels.hnms(*given[:3], functions, given.box_format)
+            rows, fits = kernels.hnms(*arguments)
     return rows if bool(fits) else None
 
 

@@ -63,7 +63,7 @@ class MultiHNMS(nn.Module):
 class HNMS(nn.Module):
     """HNMS with one hash function (Alg. 2) of any parameters; see `hashnms.iou_hash`.
 
-    `MultiHNMS(1, alpha)` is the one with w0 = h0 = 1 and bx = by = 0, and sooner done on a CPU.
+    `MultiHNMS(1, alpha)` is the one with w0 = h0 = 1 and bx = by = 0, and faster on a CPU.
 
     >>> import torch
     >>> cxcywh = torch.tensor([[10.0, 20.0, 10.0, 20.0], [10.0, 20.0, 10.0, 20.0], [30.0, 6.0, 4.0, 5.0]])

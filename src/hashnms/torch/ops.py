@@ -7,19 +7,19 @@ Autograd does not see them.
 
 from __future__ import annotations
 
-import sys
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from hashnms import _tensors, _validate
-from hashnms.hashing import IoUHash, hash_family, host_iou_hash
+from hashnms import _validate
+from hashnms._calls import BATCHED_NMS, HNMS, IOU_HASH, NMS, NMS_SUPPRESSOR, SOFT_NMS
+from hashnms.hashing import IoUHash, hash_family
 from hashnms.pipeline import Suppression
-from hashnms.suppression import host_hnms, host_hnms_once, host_nms, host_soft_nms
-from hashnms.torch import device, portable, steps
-from hashnms.torch.device import DeviceBoxes
+from hashnms.torch import device, portable
+from hashnms.torch.device import DeviceCandidates
 from hashnms.torch.registration import Function, register
 
 
@@ -37,24 +37,20 @@ def _of_all_rows(dtype: torch.dtype, *columns: int) -> Function:
     return lambda boxes, *_: boxes.new_empty(boxes.shape[0], *columns, dtype=dtype)
 
 
-def _family(alpha: float, num_hashes: int, box_format: str) -> tuple[list[IoUHash], str]:
-    _validate.box_format_value(box_format)
+def _family(*settings: Any) -> tuple[list[IoUHash], str]:
+    alpha, num_hashes, box_format = HNMS.checked(*settings)
     return hash_family(alpha, num_hashes), box_format
 
 
-def _one_function(
-    alpha: float, w0: float, h0: float, bx: float, by: float, box_format: str
-) -> tuple[list[IoUHash], str]:
-    _validate.box_format_value(box_format)
-    origins = _validate.origin_value("w0", w0), _validate.origin_value("h0", h0)
-    shifts = _validate.shift_value("bx", bx), _validate.shift_value("by", by)
-    return [IoUHash(_validate.alpha_value(alpha), *origins, *shifts)], box_format
+def _one_function(*settings: Any) -> tuple[list[IoUHash], str]:
+    *parameters, box_format = IOU_HASH.checked(*settings)
+    return [IoUHash(*parameters)], box_format
 
 
 def _hnms_on_device(functions_of: Function) -> Function:
     def hnms_on_device(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Tensor | None:
         functions, box_format = functions_of(*settings)
-        given = DeviceBoxes.plain(boxes, scores, labels, box_format)
+        given = DeviceCandidates.plain(boxes, scores, labels, box_format)
         return None if given is None else device.hnms(given, functions)
 
     return hnms_on_device
@@ -71,9 +67,22 @@ def _in_onnx(hnms: Function, functions_of: Function) -> Function:
     return hnms_in_onnx
 
 
-def _hnms_once_on_cpu(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Any:
-    keep = _hnms_on_device(_one_function)(boxes, scores, labels, *settings)
-    return host_hnms_once(boxes, scores, labels, *settings) if keep is None else keep
+def _hnms_once_on_host(boxes: Tensor, scores: Any, labels: Any, *function: Any) -> Any:
+    """HNMS with any one hash function: by operations of torch, else the core hashes and NumPy sorts."""
+    keep = _hnms_on_device(_one_function)(boxes, scores, labels, *function)
+    if keep is not None:
+        return keep
+    box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+    _validate.finite_scores(score_array)
+    i, j, m, n = IOU_HASH.converted(box_array, *function).T
+    own = np.where(np.minimum(i, j) == np.iinfo(np.int64).min, np.arange(len(box_array)), -1)  # no cell, no rival
+    fields = np.stack([own, i, j, m, n, *([] if label_array is None else [label_array])])
+    by_score = np.argsort(-score_array, kind="stable")
+    fields = fields[:, by_score]
+    by_cell = np.lexsort(fields)
+    is_first = np.ones(len(by_cell), np.bool_)
+    is_first[1:] = (np.diff(fields[:, by_cell], axis=1) != 0).any(axis=0)
+    return by_score[np.sort(by_cell[is_first])]
 
 
 def _masked(hnms: Function) -> Function:
@@ -94,14 +103,8 @@ def _suppress_on_host(boxes: Any, scores: Any, labels: Any, suppression: Suppres
 
 
 def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, suppression: Any, box_format: Any) -> Any:
-    _validate.box_format_value(box_format)
-    given = DeviceBoxes.plain(boxes, scores, labels, box_format)
-    if given is None or not given.are_legal():
-        return None
-    try:
-        return steps.suppress(_chain(suppression), given)
-    except ValueError:  # of a box among those left; the host names its row
-        return None
+    given = DeviceCandidates.plain(boxes, scores, labels, _validate.box_format_value(box_format))
+    return _chain(suppression).run(given) if given is not None and given.are_legal() else None
 
 
 def _chain(suppression: Suppression | str) -> Suppression:
@@ -109,16 +112,6 @@ def _chain(suppression: Suppression | str) -> Suppression:
 
 
 _parsed = lru_cache(maxsize=64)(Suppression.parse)
-
-
-def integer_labels(labels: Tensor) -> Tensor:
-    """Integers that are equal where the labels, which may be floats, are."""
-    if not labels.is_floating_point():
-        return labels
-    return (labels + 0).view(_INTEGERS[labels.element_size()])  # -0.0 is 0.0
-
-
-_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _BOXES = "Tensor boxes, Tensor scores, Tensor? labels, "
 _HNMS = f"({_BOXES}float alpha, int num_hashes, str box_format) -> Tensor"
 _NMS = f"({_BOXES}float iou_threshold, float? score_threshold, int? max_output, str box_format) -> "
@@ -127,7 +120,8 @@ _FUNCTION = "float alpha, float w0, float h0, float bx, float by, str box_format
 hnms = register(
     "hnms",
     _HNMS,
-    host=host_hnms,
+    core=HNMS.core,
+    host=HNMS.converted,
     fake=_some_rows,
     on_device=_hnms_on_device(_family),
     in_onnx=_in_onnx(lambda *arguments: portable.hnms(*arguments)[0], _family),
@@ -135,7 +129,7 @@ hnms = register(
 hnms_mask = register(
     "hnms_mask",
     _HNMS,
-    host=_masked(host_hnms),
+    host=_masked(HNMS.converted),
     fake=_of_all_rows(torch.bool),
     on_device=_masked(_hnms_on_device(_family)),
     in_onnx=_in_onnx(portable.hnms_mask, _family),
@@ -143,23 +137,32 @@ hnms_mask = register(
 hnms_once = register(
     "hnms_once",
     f"({_BOXES}{_FUNCTION}",
-    host=_hnms_once_on_cpu,
+    host=_hnms_once_on_host,
     fake=_some_rows,
     on_device=_hnms_on_device(_one_function),
     in_onnx=_in_onnx(lambda *arguments: portable.hnms(*arguments)[0], _one_function),
 )
-nms = register("nms", f"{_NMS}Tensor", host=host_nms, fake=_some_rows)
+nms = register("nms", f"{_NMS}Tensor", core=NMS.core, host=NMS.converted, fake=_some_rows)
 nms_suppressor = register(
     "nms_suppressor",
     f"{_NMS}(Tensor, Tensor)",
-    host=partial(host_nms, return_suppressor=True),
+    core=NMS_SUPPRESSOR.core,
+    host=NMS_SUPPRESSOR.converted,
     fake=lambda boxes, *_: (_some_rows(boxes), _of_all_rows(torch.int64)(boxes)),
+)
+batched_nms = register(
+    "batched_nms",
+    "(Tensor boxes, Tensor? scores, Tensor? idxs, float iou_threshold) -> Tensor",
+    core=BATCHED_NMS.core,
+    host=BATCHED_NMS.converted,
+    fake=_some_rows,
 )
 soft_nms = register(
     "soft_nms",
     f"({_BOXES}str method, float sigma, float iou_threshold, float min_score, int? max_output, str box_format) -> "
     "(Tensor, Tensor)",
-    host=host_soft_nms,
+    core=SOFT_NMS.core,
+    host=SOFT_NMS.converted,
     fake=_some_rows_and_scores,
 )
 suppress = register(
@@ -169,6 +172,10 @@ suppress = register(
     fake=_some_rows_and_scores,
     on_device=_suppress_on_device,
 )
-iou_hash = register("iou_hash", f"(Tensor boxes, {_FUNCTION}", host=host_iou_hash, fake=_of_all_rows(torch.int64, 4))
-
-_tensors.known_ops = sys.modules[__name__]
+iou_hash = register(
+    "iou_hash",
+    f"(Tensor boxes, {_FUNCTION}",
+    core=IOU_HASH.core,
+    host=IOU_HASH.converted,
+    fake=_of_all_rows(torch.int64, 4),
+)

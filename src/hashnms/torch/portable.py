@@ -1,7 +1,7 @@
 """HNMS in plain torch operations, for any device that has float64: hash, sort, and keep the first of each cell.
 
-Nothing is N x N, and nothing leaves the device but how many boxes a hash leaves and whether all is well. The codes are
-the core's, bit for bit: the same table of cell edges, the same double precision arithmetic in the same order, each
+Nothing is N x N, and nothing leaves the device except how many boxes a hash leaves and whether all is well. The codes
+are the core's, bit for bit: the same table of cell edges, the same double precision arithmetic in the same order, each
 operation rounded by itself. The same code can be exported to ONNX.
 """
 
@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hashnms.hashing import IoUHash, cell_table
+from hashnms import _core
+from hashnms.hashing import IoUHash
 
 #: The sizes that the table of cells holds, which all of float32 are, and the offsets that are told apart here. Boxes
 #: beyond are for the core.
@@ -34,7 +35,7 @@ class Cells(NamedTuple):
 
 def make_cells(alpha: float, origin: float, device: torch.device) -> Cells:
     """The table, with the numbers of the core."""
-    _, edges, inverse_deltas = cell_table(alpha, origin).float32_cells()
+    _, edges, inverse_deltas = _core.float32_cells(alpha, origin)
     assert len(edges) <= MOST_CELLS
     return Cells(
         torch.from_numpy(edges).to(device),
@@ -164,7 +165,7 @@ def sorting(values: Tensor, *, descending: bool = False) -> Tensor:
 
 
 def ordered_bits(scores: Tensor) -> Tensor:
-    """float64 as int64 and other floats as int32 in the same order; they sort sooner, and atomics take them."""
+    """float64 as int64 and other floats as int32 in the same order; they are sorted faster, and atomics take them."""
     signed, bits = (torch.int64, 63) if scores.dtype == torch.float64 else (torch.int32, 31)
     floats = scores if scores.dtype == torch.float64 else scores.float()
     pattern = (floats + 0.0).view(signed)  # -0 becomes 0, which it is equal to

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from hashnms import _validate
 from hashnms.pipeline import Suppression
+from hashnms.torch.device import tensors_on
 
 Function = Callable[..., Any]
 
@@ -28,6 +30,7 @@ def register(
     *,
     host: Function,
     fake: Function,
+    core: Function | None = None,
     on_device: Function | None = None,
     in_onnx: Function | None = None,
 ) -> Function:
@@ -35,24 +38,27 @@ def register(
 
     Args:
         name: of the op.
-        schema: its arguments, boxes first, and results.
-        host: the function of arrays and CPU tensors that it is.
+        schema: its arguments, tensors first, boxes first of all, and results.
+        host: what it is of CPU tensors; returns tensors or arrays.
         fake: tells the shapes of the results.
+        core: the function of the core that may read CPU tensors where they are; None, also as its result, for `host`.
         on_device: the same for tensors elsewhere, without leaving their device; None, also as its result, for the host.
         in_onnx: the same in operations that ONNX has.
     """
+    names = re.findall(r"Tensor\?? (\w+)", schema)
 
     def run(boxes: Tensor, *arguments: Any) -> Any:
         if boxes.is_cpu:
             if boxes.is_neg() or (type(arguments[0]) is Tensor and arguments[0].is_neg()):
                 boxes, arguments = _positive(boxes), tuple(map(_positive, arguments))
-            result = host(boxes, *arguments)
-            if type(result) is Tensor or (type(result) is tuple and type(result[1]) is Tensor):
-                return result  # the core has read tensors, and returns such
-            return _tensors_on(boxes.device, result)
-        _validate.same_device(boxes, *arguments)
+            result = None if core is None else core(boxes, *arguments)
+            return tensors_on(boxes.device, host(boxes, *arguments)) if result is None else result
+        _validate.same_device(names, boxes, *arguments)
         result = None if on_device is None else on_device(boxes, *arguments)
-        return _on_host(host, boxes, arguments) if result is None else result
+        if result is None:
+            copies = (argument.cpu() if isinstance(argument, Tensor) else argument for argument in (boxes, *arguments))
+            result = tensors_on(boxes.device, host(*copies))
+        return result
 
     custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, **_TAGS)
     custom_op.register_fake(fake)
@@ -62,20 +68,19 @@ def register(
     def in_graph(boxes: Tensor, *arguments: Any) -> Any:
         if in_onnx is not None and torch.onnx.is_in_onnx_export():
             return in_onnx(boxes, *arguments)
-        return op(boxes.detach(), *_op_arguments(arguments))
+        others = len(names) - 1
+        return op(boxes.detach(), *map(_op_tensor, names[1:], arguments), *map(_op_setting, arguments[others:]))
 
-    def call(boxes: Tensor, *arguments: Any) -> Any:
+    def call(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Any:  # or whatever the schema says
         if is_compiling() or is_tracing() or num_modes() or transform() is not None:
-            return in_graph(boxes, *arguments)
-        scores, labels = arguments[:2]
+            return in_graph(boxes, scores, labels, *settings)
         if not (type(boxes) is Tensor and type(scores) is Tensor and (labels is None or type(labels) is Tensor)):
             if not isinstance(boxes, Tensor):
                 raise TypeError(f"boxes must be a tensor, got {type(boxes).__name__}")
-            boxes, *first = values = [_plain(value) for value in (boxes, scores, labels)]
-            arguments = (*first, *arguments[2:])
+            boxes, scores, labels = values = [_plain(value) for value in (boxes, scores, labels)]
             if any(isinstance(value, Tensor) and type(value) is not Tensor for value in values):
-                return in_graph(boxes, *arguments)
-        return run(boxes, *arguments)
+                return in_graph(boxes, scores, labels, *settings)
+        return run(boxes, scores, labels, *settings)
 
     return call
 
@@ -92,15 +97,18 @@ def _plain(value: Any) -> Any:
     return value.as_subclass(Tensor) if type(value).__torch_dispatch__ == Tensor.__torch_dispatch__ else value
 
 
-def _op_arguments(arguments: tuple[Any, ...]) -> Iterator[Any]:
-    """Arguments as ops take them."""
-    for place, argument in enumerate(arguments):
-        if isinstance(argument, Tensor):
-            # On arrays it depends on the numbers whether float32 holds such scores.
-            is_large = place == 0 and argument.dtype in _LARGE_INTEGERS
-            yield argument.double() if is_large else argument.detach()
-        else:
-            yield str(argument) if isinstance(argument, Suppression) else argument
+def _op_tensor(name: str, values: Any) -> Any:
+    """A tensor beside the boxes as ops take it. On arrays it depends on the numbers whether float32 holds scores."""
+    if not isinstance(values, Tensor):
+        return values
+    return values.double() if name == "scores" and values.dtype in _LARGE_INTEGERS else values.detach()
+
+
+def _op_setting(setting: Any) -> Any:
+    """A setting as ops take it: a string, a number or None."""
+    if isinstance(setting, Suppression):
+        return str(setting)
+    return setting.item() if isinstance(setting, Tensor) else setting
 
 
 _LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
@@ -109,15 +117,3 @@ _LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 def _positive(tensor: Any) -> Any:
     """Without the sign that negative views (of imaginary parts) have beside their memory, which the core reads."""
     return tensor.resolve_neg() if isinstance(tensor, Tensor) else tensor
-
-
-def _on_host(host: Function, boxes: Tensor, arguments: tuple[Any, ...]) -> Any:
-    copies = (argument.cpu() if isinstance(argument, Tensor) else argument for argument in (boxes, *arguments))
-    return _tensors_on(boxes.device, host(*copies))
-
-
-def _tensors_on(where: torch.device, result: Any) -> Any:
-    """Arrays and CPU tensors as tensors on a device."""
-    if isinstance(result, tuple):
-        return tuple(_tensors_on(where, part) for part in result)
-    return (result if isinstance(result, Tensor) else torch.from_numpy(result)).to(where)

@@ -1,0 +1,40 @@
+// The tables that the latest calls have used, kept for the next ones: making one takes longer than hashing ten boxes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <tuple>
+
+#include "hash/iou_hash.hpp"
+
+namespace hashnms::bindings {
+
+// Values that are made of parameters. To be used while Python's lock is held.
+template <class Value, class... Parameters>
+class Latest {
+ public:
+  static std::shared_ptr<const Value> find(Parameters... parameters) {
+    const std::tuple key(parameters...);
+    const auto kept = std::find_if(entries_.begin(), entries_.end(),
+                                   [&](const Entry& entry) { return entry.value && entry.key == key; });
+    if (kept != entries_.end()) return kept->value;
+    Entry& oldest = entries_[next_++ % entries_.size()];
+    oldest = {key, std::make_shared<const Value>(parameters...)};
+    return oldest.value;
+  }
+
+ private:
+  struct Entry {
+    std::tuple<Parameters...> key;
+    std::shared_ptr<const Value> value;
+  };
+  static inline std::array<Entry, 8> entries_;
+  static inline size_t next_ = 0;
+};
+
+using Families = Latest<HashFamily, double, size_t>;   // of alpha and K
+using CellTables = Latest<CellTable, double, double>;  // of alpha and W_0
+
+}  // namespace hashnms::bindings

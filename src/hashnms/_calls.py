@@ -1,0 +1,132 @@
+"""How a call reaches the core: one `CoreCall` for each of its functions, in the table at the end.
+
+A public function that is given arrays tries the core on them as they are. All else takes the one slow path, `answer`:
+
+- tensors go to the op of the same name in `hashnms.torch.ops`, which tries the core on CPU tensors as they are, too;
+- what the core did not take, and lists, are checked and converted, and go to the core once;
+- what it refuses even then has an illegal number in it, and `explain` raises the error that says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hashnms import _core, _tensors, _validate
+from hashnms._validate import Array
+
+
+@dataclass(frozen=True)
+class CoreCall:
+    """A function of the core, and what to do with arguments that it does not take: arrays first, then settings."""
+
+    name: str  #: of the function, and of its op
+    core: Callable[..., Any]  #: returns None for what it does not take
+    arrays: Callable[..., tuple[Any, ...]]  #: converts the arrays, or says why it cannot
+    settings: tuple[Callable[[Any], Any], ...]  #: the same for each setting
+    explain: Callable[..., None]  #: says what is wrong with converted arguments that the core does not take
+
+    def answer(self, boxes: Any, *arguments: Any) -> Any:
+        """What a public function returns where the core was not tried or did not take the arguments."""
+        if _tensors.is_tensor(boxes):
+            return getattr(_tensors.ops, self.name)(boxes, *arguments)
+        return self.converted(boxes, *arguments)
+
+    def converted(self, *arguments: Any, rows: Any = None) -> Any:
+        """The answer to arrays, lists and CPU tensors, as arrays. Errors call the boxes' rows `rows`, if given."""
+        num_arrays = len(arguments) - len(self.settings)
+        settings = self.checked(*arguments[num_arrays:])
+        arrays = self.arrays(*arguments[:num_arrays])
+        result = self.core(*arrays, *settings)
+        if result is None:
+            self.explain(*arrays, *settings, rows=rows)
+            raise AssertionError(f"the core did not take legal arguments of {self.name}")
+        return result
+
+    def checked(self, *settings: Any) -> list[Any]:
+        """Settings as the core takes them."""
+        return [check(setting) for check, setting in zip(self.settings, settings, strict=True)]
+
+
+def _explain_numbers(boxes: Array, scores: Array, _labels: Array | None, *settings: Any, rows: Any) -> None:
+    _validate.legal_numbers(boxes, scores, settings[-1], rows)
+
+
+def _explain_batched_nms(boxes: Array, scores: Array, _groups: Array, _iou_threshold: float, rows: Any) -> None:
+    _validate.legal_numbers(boxes, scores, "xyxy", rows)
+
+
+def _explain_hnms(boxes: Array, scores: Array, _labels: Array | None, alpha: float, *settings: Any, rows: Any) -> None:
+    _validate.legal_numbers(boxes, scores, settings[-1], rows)
+    _validate.refuse_codes(boxes, _core.family_has_code(boxes, alpha, *settings), alpha, rows)
+
+
+def _explain_iou_hash(boxes: Array, alpha: float, *settings: Any, rows: Any) -> None:
+    _validate.legal_rows(boxes, settings[-1], rows=rows)
+    _validate.refuse_codes(boxes, _core.has_code(boxes, alpha, *settings), alpha, rows)
+
+
+_iou_threshold = partial(_validate.share_value, "iou_threshold")
+_nms_settings = (
+    _iou_threshold,
+    _validate.score_threshold_value,
+    _validate.max_output_value,
+    _validate.box_format_value,
+)
+
+HNMS = CoreCall(
+    "hnms",
+    _core.hnms,
+    _validate.plain_arrays,
+    (_validate.alpha_value, _validate.num_hashes_value, _validate.box_format_value),
+    _explain_hnms,
+)
+NMS = CoreCall("nms", _core.nms, _validate.plain_arrays, _nms_settings, _explain_numbers)
+NMS_SUPPRESSOR = CoreCall(
+    "nms_suppressor", _core.nms_suppressor, _validate.plain_arrays, _nms_settings, _explain_numbers
+)
+BATCHED_NMS = CoreCall(
+    "batched_nms", _core.batched_nms, _validate.grouped_arrays, (_iou_threshold,), _explain_batched_nms
+)
+SOFT_NMS = CoreCall(
+    "soft_nms",
+    _core.soft_nms,
+    _validate.plain_arrays,
+    (
+        _validate.method_value,
+        _validate.sigma_value,
+        _iou_threshold,
+        _validate.min_score_value,
+        _validate.max_output_value,
+        _validate.box_format_value,
+    ),
+    _explain_numbers,
+)
+TOP_K = CoreCall(
+    "top_k",
+    _core.top_k,
+    _validate.plain_arrays,
+    (
+        _validate.score_threshold_value,
+        _validate.max_output_value,
+        _validate.max_output_value,
+        _validate.box_format_value,
+    ),
+    _explain_numbers,
+)
+IOU_HASH = CoreCall(
+    "iou_hash",
+    _core.iou_hash,
+    lambda boxes: (_validate.boxes_array(boxes),),
+    (
+        _validate.alpha_value,
+        partial(_validate.origin_value, "w0"),
+        partial(_validate.origin_value, "h0"),
+        partial(_validate.shift_value, "bx"),
+        partial(_validate.shift_value, "by"),
+        _validate.box_format_value,
+    ),
+    _explain_iou_hash,
+)

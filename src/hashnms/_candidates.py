@@ -1,0 +1,63 @@
+"""The boxes that a step of a `Suppression` chooses from, and what it can ask of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hashnms._calls import HNMS, NMS, SOFT_NMS, TOP_K, CoreCall
+from hashnms._validate import BoxFormatName
+
+
+class Candidates(NamedTuple):
+    """Arrays as the core takes them, by increasing row of the input: ties go by row at every step.
+
+    The verbs `hnms`, `nms`, `soft_nms` and `top` return places among the candidates, by decreasing score, ties to the
+    lower place, and the scores that these boxes have from then on. `most` means that the first so many will do. Those
+    of `hashnms.torch.device` are tensors with the same verbs.
+    """
+
+    boxes: Any
+    scores: Any
+    labels: Any
+    box_format: BoxFormatName
+    rows: Any = None  #: in the input; None for all of it
+
+    def hnms(self, alpha: float, num_hashes: int, most: int | None) -> tuple[Any, Any]:
+        """As `hashnms.hnms`."""
+        return self._with_scores(self._by_core(HNMS, alpha, num_hashes)[:most])
+
+    def nms(self, iou_threshold: float, most: int | None) -> tuple[Any, Any]:
+        """As `hashnms.nms`."""
+        return self._with_scores(self._by_core(NMS, iou_threshold, None, most))
+
+    def soft_nms(
+        self, method: str, sigma: float, iou_threshold: float, min_score: float, most: int | None
+    ) -> tuple[Any, Any]:
+        """As `hashnms.soft_nms`."""
+        kept: tuple[Any, Any] = self._by_core(SOFT_NMS, method, sigma, iou_threshold, min_score, most)
+        return kept
+
+    def top(
+        self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
+    ) -> tuple[Any, Any]:
+        """Those with a score above the threshold, the best of each label, the best in all."""
+        return self._with_scores(self._by_core(TOP_K, score_threshold, of_label, in_all))
+
+    def take(self, places: Any, scores: Any) -> Candidates:
+        """What a verb has returned, as candidates of the next step."""
+        order = places.argsort()
+        places = places[order]
+        labels = None if self.labels is None else self.labels[places]
+        return type(self)(self.boxes[places], scores[order], labels, self.box_format, self.input_rows(places))
+
+    def input_rows(self, places: Any) -> Any:
+        """The rows of the input at these places."""
+        return places if self.rows is None else self.rows[places]
+
+    def _with_scores(self, places: Any) -> tuple[Any, Any]:
+        return places, self.scores[places]
+
+    def _by_core(self, call: CoreCall, *settings: Any) -> Any:
+        arguments = (self.boxes, self.scores, self.labels, *settings, self.box_format)
+        result = call.core(*arguments)
+        return call.converted(*arguments, rows=self.rows) if result is None else result
