@@ -14,7 +14,7 @@ HASH_TYPES = {name.format(size): "*fp64" for size in ("width", "height") for nam
 HASH_TYPES |= {"last_width": "i32", "last_height": "i32", "count": "i32"}
 HASH_TYPES |= {"sizes": "*i64", "places": "*i64", "fits": "*i32"}
 CLAIM_TYPES = dict.fromkeys(("sizes", "places", "labels", "claims", "best", "slots"), "*i64")
-CLAIM_TYPES |= {"owners": "*i32", "count": "i32", "last_slot": "i32"}
+CLAIM_TYPES |= {"owners": "*i32", "count": "i32", "last_slot": "i32", "seed": "i64"}
 
 
 NVIDIA = {f"sm_{capability}": GPUTarget("cuda", capability, 32) for capability in (80, 90)}

@@ -156,13 +156,15 @@ _FOR_OTHERS = "For other code that calls torchvision's NMS there is hashnms.dete
 
 def _suppression(name: str, value: Any) -> Suppression | None:
     """A setting as a value, given as such or in its notation."""
-    if isinstance(value, str):
-        try:
-            value = Suppression.parse(value)
-        except ValueError as error:
-            raise ValueError(f"{name} must be a suppression such as 'hnms:0.7/1+nms:0.5': {error}") from None
-    if not isinstance(value, Suppression | None):
-        raise TypeError(f"{name} must be None, a Suppression or its notation such as 'nms:0.5', got {value!r}")
-    if value is not None and not any(isinstance(step, Hnms | Nms | SoftNms) for step in value.steps):
-        raise ValueError(f"{name} must have a step hnms, nms or softnms (nms:1 keeps all boxes), got {value}")
-    return value
+    if value is None:
+        return None
+    try:
+        suppression = Suppression.of(value)
+    except TypeError:
+        need = f"{name} must be None, a Suppression or its notation such as 'nms:0.5'"
+        raise TypeError(f"{need}, got {value!r}") from None
+    except ValueError as error:
+        raise ValueError(f"{name} must be a suppression such as 'hnms:0.7/1+nms:0.5': {error}") from None
+    if not any(isinstance(step, Hnms | Nms | SoftNms) for step in suppression.steps):
+        raise ValueError(f"{name} must have a step hnms, nms or softnms (nms:1 keeps all boxes), got {suppression}")
+    return suppression

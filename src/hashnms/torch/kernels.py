@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from hashnms import _core
 from hashnms.hashing import IoUHash
 from hashnms.torch.portable import MOST_CELLS, OFFSET_LIMIT, known_cells, ordered_bits, ranked
 
@@ -20,6 +21,8 @@ from hashnms.torch.portable import MOST_CELLS, OFFSET_LIMIT, known_cells, ordere
 OPTIONS = {"enable_fp_fusion": False}
 BLOCK = 256
 IDLE_SLOTS = 1024  # where boxes without a cell wait for the others of their block, apart from each other
+#: What keys are multiplied by in this process, as int64: nobody can choose boxes that crowd one place.
+SEED = _core.hash_seed() - 2**64 * (_core.hash_seed() >= 2**63)
 _OFFSET_LIMIT, _MOST_CELLS = tl.constexpr(OFFSET_LIMIT), tl.constexpr(MOST_CELLS)
 
 
@@ -92,6 +95,7 @@ def claim_kernel(
     slots,
     count,
     last_slot,
+    seed,
     HAS_LABELS: tl.constexpr,
     IDLE_SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -102,10 +106,10 @@ def claim_kernel(
     size = tl.load(sizes + box, mask=exists, other=-1)
     place = tl.load(places + box, mask=exists, other=0)
     claim = tl.load(claims + box, mask=exists, other=0)
-    key = (size ^ (place >> 29) ^ place) * -7046029254386353131
+    key = (size ^ (place >> 29) ^ place) * seed
     if HAS_LABELS:
         label = tl.load(labels + box, mask=exists, other=0)
-        key = (key ^ (key >> 32) ^ label) * -7046029254386353131
+        key = (key ^ (key >> 32) ^ label) * seed
     has_cell = size >= 0
     slot = tl.where(has_cell, (key >> 32) & last_slot, last_slot + 1 + box % IDLE_SLOTS)
     nobody = tl.full((BLOCK,), -1, tl.int32)
@@ -177,6 +181,7 @@ def _winners(
         slots,
         count,
         num_slots - 1,
+        SEED,
         HAS_LABELS=labels is not None,
         IDLE_SLOTS=IDLE_SLOTS,
         BLOCK=BLOCK,
