@@ -149,8 +149,8 @@ def nms(
     """Greedy non-maximum suppression, exactly: what `torchvision.ops.nms` returns on the CPU, in its order.
 
     By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. Kept boxes are found by
-    cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above 0,
-    except on contrived data (docs/nms.md). At 0 boxes of all sizes can meet: it grows with the number of sizes.
+    cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above 0
+    (docs/nms.md names three exceptions). At 0 boxes of all sizes can meet: it grows with the number of sizes.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
