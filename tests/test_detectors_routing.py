@@ -87,6 +87,7 @@ def test_other_functions_are_themselves(calls):
     assert calls == []
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.create_unbacked_symint:FutureWarning")  # within torchvision
 def test_code_compiled_before_is_routed_too(calls):
     boxes, scores, _ = scene(300)
@@ -101,8 +102,9 @@ def test_code_compiled_before_is_routed_too(calls):
     assert calls == [300]
 
 
+@pytest.mark.slow
 def test_whole_detectors_can_be_routed(calls):
-    from small_detectors import detections, detector, same  # noqa: PLC0415
+    from tests.support.small_detectors import detections, detector, same  # noqa: PLC0415
 
     model = detector("RetinaNet")
     stock = detections(model)
