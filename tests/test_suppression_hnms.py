@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hashnms
 from hashnms import hnms, reference
 from hashnms.synthetic import PRESETS, make_scene
-from tests.support.boxes import BOX_KINDS, boxes_and_scores, real_images
+from tests.support.boxes import BOX_KINDS, boxes_and_scores, boxes_around_every_edge, real_images
 
 pytestmark = pytest.mark.core
 
@@ -135,21 +135,58 @@ def test_keys_of_63_and_64_bits_do_not_collide(num_bits):
     assert sorted(hnms(boxes, np.ones(5), labels=labels).tolist()) == [0, 1, 2, 3, 4]
 
 
+def test_a_code_and_label_of_64_ones_are_a_cell():
+    """Two equal boxes whose fields are all at their greatest: one bit each for m and n, 62 for the label."""
+    boxes = np.array([[0, 0, 1, 1], [0.25, 0.25, 1, 1], [0.25, 0.25, 1, 1]])
+    labels = np.array([0, 2**62 - 1, 2**62 - 1])
+    for dtype in (np.float32, np.float64):
+        keep = hnms(boxes.astype(dtype), [3, 2, 1], alpha=0.6, labels=labels, box_format="cxcywh")
+        assert keep.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
 def test_float32_boxes_whose_width_is_rounded_over_an_edge_are_in_the_right_cell(alpha):
     """The exact width lies on the other side of a cell's edge than the float32 one, at either end of the extents."""
     rng = np.random.default_rng(16)
-    x1 = rng.uniform(1000, 2000, 400_000).astype(np.float32)
-    x2 = x1 + rng.uniform(5, 50, 400_000).astype(np.float32)
+    edges = boxes_around_every_edge(alpha)[:, 2]
+    edges = np.repeat(edges[(edges > 1) & (edges < 1000)], 200)
+    x1 = (edges * rng.uniform(0.01, 0.3, len(edges))).astype(np.float32)
+    x2 = (x1 + edges).astype(np.float32)
     rounded = (x2 - x1).astype(np.float64)
     exact = x2.astype(np.float64) - x1.astype(np.float64)
     zeros = np.zeros_like(exact)
     cells = [hashnms.iou_hash(np.stack([zeros, zeros, w, w], axis=1), alpha=alpha)[:, 0] for w in (rounded, exact)]
-    for row in np.flatnonzero(cells[0] != cells[1])[:20]:
+    rows = np.flatnonzero(cells[0] != cells[1])
+    assert len(rows) > 20
+    for row in rng.choice(rows, 20, replace=False):
         box = np.array([x1[row], 0, x2[row], 7], np.float32)
         for other in (box * [1, 1, 1, 3], box + np.array([0, 0, 40, 0], np.float32)):
             pair = np.stack([box, other.astype(np.float32)])
             assert np.array_equal(hnms(pair, [1, 2], alpha=alpha), reference.hnms(pair, np.array([1, 2]), alpha=alpha))
+        assert hashnms.iou_hash(box[None], alpha=alpha)[0, 0] == cells[1][row]
+
+
+@pytest.mark.parametrize("alpha", [0.7, 0.9])
+def test_a_key_has_room_for_a_height_that_float32_rounds_into_the_cell_below(alpha):
+    """Around the origin m and n are 0. One cell higher and one cell wider are two cells, not one."""
+    rng = np.random.default_rng(17)
+    edges = boxes_around_every_edge(alpha)[:, 2]
+    edges = np.repeat(edges[(edges > 1) & (edges < 1000)], 200)
+    y1 = (-edges * rng.uniform(0.49, 0.5, len(edges))).astype(np.float32)
+    y2 = (y1 + edges).astype(np.float32)
+    exact, rounded = y2.astype(np.float64) - y1, (y2 - y1).astype(np.float64)
+    zeros = np.zeros_like(exact)
+    cells = [hashnms.iou_hash(np.stack([zeros, zeros, h, h], axis=1), alpha=alpha)[:, 0] for h in (rounded, exact)]
+    rows = np.flatnonzero(cells[0] < cells[1])
+    assert len(rows) > 5
+    for row in rows[:20]:
+        height = exact[row] * alpha**0.25
+        pair = np.array(
+            [[-0.5, y1[row], 0.5, y2[row]], [-0.5 / alpha, -height / 2, 0.5 / alpha, height / 2]], np.float32
+        )
+        codes = hashnms.iou_hash(pair, alpha=alpha)
+        assert (codes[1] - codes[0]).tolist() == [1, -1, 0, 0]
+        assert hnms(pair, [1, 2], alpha=alpha).tolist() == [1, 0]
 
 
 def test_float64_boxes_too_far_out_for_their_cells_to_be_told_apart_are_refused():
