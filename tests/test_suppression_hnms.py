@@ -271,6 +271,13 @@ def test_box_formats_agree():
         assert np.array_equal(hnms(cxcywh.astype(dtype), scores, num_hashes=2, box_format="cxcywh"), expected)
 
 
+def test_a_key_has_room_for_centres_beyond_every_corner_that_is_given():
+    """Of xywh the left corners reach from 0 to 1/4, one cell further, the centres from 1/2 to 3/4."""
+    boxes = np.array([[0, 0, 1, 1], [0.25, 0, 1, 1], [0, 0.25, 1, 1], [0.25, 0.25, 1, 1]])
+    for dtype in (np.float32, np.float64):
+        assert hnms(boxes.astype(dtype), [4, 3, 2, 1], alpha=0.6, box_format="xywh").tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("dtype", ["f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">f4", ">f8", "bfloat16"])
 def test_other_types_are_computed_as_float32(dtype):
     dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
