@@ -32,7 +32,7 @@ sanitize: $(VENV)/installed $(VENV)/test-tools  ## Run the core's tests under sa
 	$(call install_sanitized,thread,build/tsan)
 	TSAN_OPTIONS=halt_on_error=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=build/tsan \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so)" \
-		$(BIN)/python -m pytest -p no:cacheprovider -m "core and threads"
+		$(BIN)/python -m pytest -p no:cacheprovider --without-torch -m "core and threads"
 
 comma := ,
 install_sanitized = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(2) . \

@@ -22,6 +22,16 @@ settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--without-torch", action="store_true", help="skip the modules that import torch")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A sanitizer may not like the libraries that come with torch: then nothing imports it."""
+    if config.getoption("without_torch"):
+        sys.modules["torch"] = None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Marks what can be seen: tests of modules that import torch, and tests that set the number of threads."""
     torch = sys.modules.get("torch")
