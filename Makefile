@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f 
 CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sanitize lint format bench bench-quick stub clean
+.PHONY: help demo test test-quick sanitize lint format bench bench-quick stub clean
 
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -14,8 +14,13 @@ help:  ## Show this list.
 demo: $(VENV)/installed  ## Suppress the raw boxes of a crowded scene and show a table.
 	$(BIN)/hashnms demo
 
+# Side by side where they may: on a machine with little to do, times and memory are measured alone.
 test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not timing and not memory"
+	$(BIN)/python -m pytest -m "timing or memory"
+
+test-quick: $(VENV)/installed $(VENV)/test-tools  ## Run the tests that take under a second each: a minute in all.
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not timing and not memory"
 
 # Address and undefined behaviour in all of the core's tests, data races in those with threads. Without vector clones: they
 # are chosen before a sanitizer is ready.
@@ -23,15 +28,11 @@ sanitize: $(VENV)/installed $(VENV)/test-tools  ## Run the core's tests under sa
 	$(call install_sanitized,address$(comma)undefined,build/asan)
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-		$(BIN)/python -m pytest -p no:cacheprovider tests/test_hashing.py tests/test_hnms.py tests/test_nms.py \
-		tests/test_nms_large.py tests/test_soft_nms.py tests/test_pipeline.py tests/test_validate.py \
-		tests/test_torch_ops.py \
-		-k "not memory and not square and not pair_once and not compile and not exported and not registered"
+		$(BIN)/python -m pytest -p no:cacheprovider -m "core and not timing and not memory"
 	$(call install_sanitized,thread,build/tsan)
 	TSAN_OPTIONS=halt_on_error=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=build/tsan \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so)" \
-		$(BIN)/python -m pytest -p no:cacheprovider tests/test_hnms.py tests/test_nms_large.py \
-		tests/test_soft_nms.py -k thread
+		$(BIN)/python -m pytest -p no:cacheprovider --without-torch -m "core and threads"
 
 comma := ,
 install_sanitized = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(2) . \

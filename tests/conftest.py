@@ -1,30 +1,44 @@
-"""Shared by all tests: boxes of every awkward kind, and the real detections where they are to be had."""
+"""Fixtures and settings of all tests. Data, checks and models that they share are in `tests.support`."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import hashnms
 
 # Triton decides on its first import whether its kernels are interpreted or compiled. No GPU is asked for here.
 os.environ["TRITON_INTERPRET"] = "1"
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: torch, not imported yet, takes one
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+pytest.register_assert_rewrite("tests.support")
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
 
-REPOSITORY = Path(__file__).parent.parent
-REAL = REPOSITORY.parent / "shared" / "real" / "raw"
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--without-torch", action="store_true", help="skip the modules that import torch")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A sanitizer may not like the libraries that come with torch: then nothing imports it."""
+    if config.getoption("without_torch"):
+        sys.modules["torch"] = None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks what can be seen: tests of modules that import torch, and tests that set the number of threads."""
+    torch = sys.modules.get("torch")
+    if torch is not None and getattr(getattr(item, "module", None), "torch", None) is torch:
+        item.add_marker("torch")
+    if "restored_threads" in getattr(item, "fixturenames", ()):
+        item.add_marker("threads")
 
 
 @pytest.fixture
@@ -35,95 +49,9 @@ def restored_threads() -> Iterator[None]:
     hashnms.set_num_threads(before)
 
 
-def crowd(rng: np.random.Generator, count: int, scale: float = 1.0) -> Any:
-    """Boxes that overlap a lot, xyxy float64."""
-    corner = rng.uniform(0, 100, (count, 2))
-    size = rng.choice([8.0, 20.0, 21.0, 40.0], (count, 2)) * rng.uniform(0.9, 1.1, (count, 2))
-    return scale * np.concatenate([corner, corner + size], axis=1)
+@pytest.fixture
+def without_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torchvision adds offsets to few boxes, which can move an IoU by a rounding: here it takes them label by label."""
+    from tests.support.small_detectors import nms_per_label  # noqa: PLC0415  torchvision only where it is wanted
 
-
-def _zero_area(rng: np.random.Generator, count: int) -> Any:
-    boxes = crowd(rng, count)
-    boxes[::3, 2] = boxes[::3, 0]
-    boxes[::5, 3] = boxes[::5, 1]
-    return boxes
-
-
-def _elongated(rng: np.random.Generator, count: int) -> Any:
-    boxes = crowd(rng, count)
-    return boxes * np.where(rng.random((count, 1)) < 0.5, [1, 1e4, 1, 1e4], [1e4, 1, 1e4, 1])
-
-
-def _huge_and_tiny(rng: np.random.Generator, count: int) -> Any:
-    return crowd(rng, count) * 10.0 ** rng.integers(-6, 7, (count, 1))
-
-
-#: Kind of data -> function of (rng, count) that makes xyxy boxes.
-BOX_KINDS = {
-    "random": crowd,
-    "duplicated": lambda rng, count: crowd(rng, -(-count // 5)).repeat(5, axis=0)[:count],
-    "tiny": lambda rng, count: crowd(rng, count, 1e-8),
-    "huge": lambda rng, count: crowd(rng, count, 1e6),
-    "huge and tiny": _huge_and_tiny,
-    "negative": lambda rng, count: crowd(rng, count) - 5000,
-    "elongated": _elongated,
-    "zero area": _zero_area,
-    "integers": lambda rng, count: np.rint(crowd(rng, count)),
-}
-
-
-def boxes_around_every_edge(alpha: float) -> Any:
-    """Boxes, cxcywh, whose widths are the edges of all cells a float32 box can have, and the doubles beside them."""
-    _, edges, _ = hashnms._core.float32_cells(alpha, 1.0)
-    edges = edges[(edges > 2.0**-149) & (edges < 2.0**128)]
-    widths = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
-    return np.stack([np.zeros_like(widths), np.zeros_like(widths), widths, np.ones_like(widths)], axis=1)
-
-
-@st.composite
-def boxes_and_scores(draw: st.DrawFn, max_boxes: int = 30) -> tuple[Any, Any]:
-    """Corners of boxes in one float type, crowded together at a random scale, and scores with many ties."""
-    dtype = draw(st.sampled_from([np.float32, np.float64]))
-    count = draw(st.integers(0, max_boxes))
-    scale = dtype(draw(st.sampled_from([1e-6, 0.1, 1.0, 16.0, 1e6])))
-    corner = draw(hnp.arrays(dtype, (count, 2), elements=st.integers(-40, 40)))
-    size = draw(hnp.arrays(dtype, (count, 2), elements=st.sampled_from([0, 1, 2, 3, 4, 5, 8, 8.5, 9, 16, 40])))
-    scores = draw(hnp.arrays(dtype, count, elements=st.sampled_from([-1.0, -0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 3.0])))
-    return np.concatenate([corner, corner + size], axis=1) * scale, scores
-
-
-def real_images(max_images: int = 2) -> list[Any]:
-    """One parameter for each of a few images of each real set."""
-    if not REAL.is_dir():
-        reason = "the real detections are not beside this repository (../shared/real/raw)"
-        return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
-    files = [file for folder in sorted(REAL.iterdir()) for file in sorted(folder.glob("*.npz"))[:max_images]]
-    return [pytest.param(file, id=f"{file.parent.name}/{file.stem}") for file in files]
-
-
-_MEMORY_SCRIPT = """
-import ctypes, sys
-import numpy as np
-from hashnms import *
-from hashnms.synthetic import lattice
-call, dtype, num_threads, count = sys.argv[1:]
-boxes = lattice(int(count), 8, 9).astype(dtype)  # none overlaps: all are kept
-scores = np.random.default_rng(0).random(len(boxes)).astype(dtype)
-set_num_threads(int(num_threads))
-eval(call, {**globals(), "boxes": boxes[:1000], "scores": scores[:1000]})
-
-def kibibytes(field):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
-
-ctypes.CDLL(None).malloc_trim(0)
-open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
-before = kibibytes("VmRSS")
-eval(call)
-print((kibibytes("VmHWM") - before) * 1024 / len(boxes))
-"""
-
-
-def bytes_per_box(call: str, dtype: str, num_threads: int, count: int = 10**6) -> float:
-    """The memory, result included, that a call takes on so many `boxes` and `scores` none of which overlap."""
-    command = [sys.executable, "-c", _MEMORY_SCRIPT, call, dtype, str(num_threads), str(count)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    monkeypatch.setattr("torchvision.ops.boxes._batched_nms_coordinate_trick", nms_per_label)

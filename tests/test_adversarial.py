@@ -71,13 +71,9 @@ def hnms_with(labels):
     return boxes, {"labels": labels}
 
 
-def nms_in(x, y, dtype, labels=None):
+def nms_in(cells, dtype, labels=None):
+    x, y = cells
     return boxes_in_cells(x, y, 0.5, dtype), {"labels": labels}
-
-
-def few_labels(count):
-    x, y = grid(count, 3)
-    return x, y, labels_that_share_a_hash(x, y)
 
 
 HNMS = {
@@ -89,11 +85,13 @@ HNMS = {
     "labels at both ends": lambda n: hnms_with(np.arange(n) * 2 + np.where(np.arange(n) % 2, -(2**62), 2**62)),
 }
 NMS = {
-    "cells a multiple of 2**32 apart": lambda n: nms_in(*grid(n, 2.0**32), np.float64),
-    "cells a multiple of 2**24 apart": lambda n: nms_in(*grid(n, 2.0**24), np.float64),
-    "cells a multiple of 2**36 apart": lambda n: nms_in(*grid(n, 2.0**36), np.float64),
+    "cells a multiple of 2**32 apart": lambda n: nms_in(grid(n, 2.0**32), np.float64),
+    "cells a multiple of 2**24 apart": lambda n: nms_in(grid(n, 2.0**24), np.float64),
+    "cells a multiple of 2**36 apart": lambda n: nms_in(grid(n, 2.0**36), np.float64),
     "boxes of size 1 where the next double is 1 greater": lambda n: (far_out(n), {"labels": None}),
-    "labels that shared one hash in 0.1": lambda n: nms_in(*few_labels(n)[:2], np.float32, few_labels(n)[2]),
+    "labels that shared one hash in 0.1": lambda n: nms_in(
+        grid(n, 3), np.float32, labels_that_share_a_hash(*grid(n, 3))
+    ),
     "labels far apart in one place": lambda n: hnms_with(np.arange(n) << 44),
 }
 

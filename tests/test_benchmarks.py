@@ -3,14 +3,15 @@
 import shutil
 import sys
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import crowd
 
 from hashnms import hnms, nms, reference, soft_nms
 from hashnms.boxes import pairwise_iou
 from hashnms.synthetic import make_scene
+from tests.support.boxes import crowd
 
 if shutil.which("c++") is None:
     pytest.skip("the loops to compare with need a C++ compiler", allow_module_level=True)
@@ -61,8 +62,9 @@ def test_the_plain_ways_to_hnms_are_hnms(peer):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured through /proc")
+@pytest.mark.memory
 def test_peak_memory_is_at_least_that_of_the_result():
-    taken = {peer.name: peak_bytes("hnms", peer, 200_000) for peer in [OUR_HNMS, *HNMS]}
+    taken: dict[str, Any] = {peer.name: peak_bytes("hnms", peer, 200_000) for peer in [OUR_HNMS, *HNMS]}
     scene = make_scene("parking_lot", 200_000)
     kept = len(hnms(scene.boxes, scene.scores, alpha=ALPHA))
     assert all(8 * kept <= bytes_taken < 1000 * 200_000 for bytes_taken in taken.values())
@@ -240,7 +242,7 @@ def test_the_page_shows_ratios_what_differs_and_how_time_grows():
 
 
 def test_the_page_shows_average_precision(tmp_path):
-    numbers = {"map": 0.3, "recall_50": 0.8, "boxes": 5}
+    numbers: dict[str, Any] = {"map": 0.3, "recall_50": 0.8, "boxes": 5}
     kinds = ["recall_of_nms", "precision_of_nms", "matched_recall_of_nms", "matched_precision_of_nms"]
     agreed = dict.fromkeys(kinds, 0.9)
     measured = [
@@ -334,6 +336,7 @@ def test_the_quick_check_fails_where_a_ratio_fell_and_where_nothing_is_compared(
                 quick_check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_peer_that_is_installed_fails(name):
     for results in FAMILIES[name][1](1000 if name == "batches" else 100):

@@ -3,6 +3,7 @@
 import importlib
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ SCORES = np.array([0.5, 0.75, 0.25], np.float32)
 CHAIN = Suppression.parse("top:9+hnms:0.5/2+nms:0.5+softnms:linear/0.5+limit:3")
 
 #: Every function of boxes, scores and labels.
-FUNCTIONS = {
+FUNCTIONS: dict[str, Any] = {
     "hnms": lambda boxes, scores, labels: hnms(boxes, scores, alpha=0.5, labels=labels),
     "nms": lambda boxes, scores, labels: nms(boxes, scores, labels=labels),
     "nms_suppressor": lambda boxes, scores, labels: nms(boxes, scores, labels=labels, return_suppressor=True),

@@ -11,31 +11,16 @@ from hashnms import Suppression
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
-from small_detectors import ONE_STAGE, TWO_STAGE, detections, detector, images, same, targets  # noqa: E402
 from torchvision.ops import clip_boxes_to_image  # noqa: E402
 
 from hashnms.detectors import accelerate, accelerated, restore  # noqa: E402
 from hashnms.detectors.torchvision import PLACES, Replacement, rpn_proposals  # noqa: E402
+from tests.support.small_detectors import ONE_STAGE, TWO_STAGE, detections, detector, images, same, targets  # noqa: E402
 
+pytestmark = pytest.mark.slow  # whole models run
 EVERY = TWO_STAGE + ONE_STAGE
 PAPER_RPN = Suppression.parse("top:300+hnms:0.7/1+top:60+limit:100")
 PAPER_ONE_STAGE = Suppression.parse("top:400+hnms:0.73/1+nms:0.5+limit:50")
-
-
-def per_label(boxes, scores, idxs, iou_threshold):
-    """What torchvision's batched_nms means: its op, label by label, then by score, ties to the lower index."""
-    keep = [
-        rows[torchvision.ops.nms(boxes[rows], scores[rows], iou_threshold)]
-        for rows in ((idxs == label).nonzero()[:, 0] for label in idxs.unique())
-    ]
-    keep = torch.cat([*keep, idxs.new_zeros(0)]).sort().values
-    return keep[scores[keep].sort(descending=True, stable=True).indices]
-
-
-@pytest.fixture
-def without_offsets(monkeypatch):
-    """Torchvision adds offsets to few boxes, which can move an IoU by a rounding: here it takes them label by label."""
-    monkeypatch.setattr(torchvision.ops.boxes, "_batched_nms_coordinate_trick", per_label)
 
 
 def raw_arguments(model, method="postprocess_detections"):
@@ -260,7 +245,7 @@ def test_a_model_in_another_keeps_its_gradients_through_the_boxes_that_are_kept(
 
 def test_models_on_another_device_stay_there():
     """The RPN's part on a device that is not there: HNMS runs on it, exact NMS on what is copied."""
-    from elsewhere import DEVICE, Elsewhere, ElsewhereTensor  # noqa: PLC0415
+    from tests.support.elsewhere import DEVICE, Elsewhere, ElsewhereTensor  # noqa: PLC0415
 
     model = detector("Faster R-CNN")
     boxes, objectness, shapes, counts = raw_arguments(model, "filter_proposals")

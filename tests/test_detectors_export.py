@@ -12,15 +12,16 @@ torchvision = pytest.importorskip("torchvision")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
-from small_detectors import ONE_STAGE, detector, images  # noqa: E402
+from torch import nn  # noqa: E402
 
 from hashnms.detectors import accelerate, routed  # noqa: E402
 from hashnms.detectors.torchvision import Place, Replacement, StandIn  # noqa: E402
+from tests.support.small_detectors import ONE_STAGE, detector, images  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the exporters
 
 
-class Suppressing(torch.nn.Module):
+class Suppressing(nn.Module):
     """Code that calls torchvision's NMS."""
 
     def forward(self, boxes, scores):
@@ -34,11 +35,11 @@ def with_stand_in():
     """The same module, with what `accelerate` puts in place of methods."""
     module = Suppressing()
     place = Place(Suppressing, "suppress", lambda _, __, boxes, scores: hashnms.nms(boxes, scores, 0.5))
-    vars(module).update(StandIn(module, place, Replacement()).attributes())
+    module.__dict__.update(StandIn(module, place, Replacement()).attributes())
     return module
 
 
-class Flat(torch.nn.Module):
+class Flat(nn.Module):
     """A detector of one image, with tensors as results."""
 
     def __init__(self, model):

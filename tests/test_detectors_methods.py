@@ -9,10 +9,8 @@ from hashnms import Suppression
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
-from small_detectors import detector  # noqa: E402
-from test_detectors import without_offsets  # noqa: E402, F401  a fixture
-
 from hashnms.detectors.torchvision import PLACES, Replacement  # noqa: E402
+from tests.support.small_detectors import detector  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("without_offsets")
 SHAPES = [(90, 120), (100, 80)]

@@ -11,11 +11,11 @@ from hashnms.cli import app
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
 
-from small_detectors import ONE_STAGE, TWO_STAGE, detections, detector, images, same  # noqa: E402
-
 from hashnms.detectors import accelerate, accelerated, crowded, profile  # noqa: E402
 from hashnms.detectors.profiling import _Stopwatch  # noqa: E402
+from tests.support.small_detectors import ONE_STAGE, TWO_STAGE, detections, detector, images, same  # noqa: E402
 
+pytestmark = pytest.mark.slow  # whole models run
 PARTS = {
     "two-stage": ["transform", "backbone", "proposals", "suppress proposals", "head", "suppress detections", "rest"],
     "one-stage": ["transform", "backbone", "head", "candidates", "suppress detections", "rest"],

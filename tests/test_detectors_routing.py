@@ -13,6 +13,7 @@ from hashnms.synthetic import make_scene
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
+from torch import Tensor  # noqa: E402
 from torchvision import tv_tensors  # noqa: E402
 from torchvision.ops import batched_nms, nms  # noqa: E402  references of one's own are routed as well
 
@@ -161,7 +162,7 @@ def test_arguments_of_every_shape_and_kind_have_the_outcome_of_torchvision():
                     assert outcome(function, *case) == expected
 
 
-class _Mine(torch.Tensor):
+class _Mine(Tensor):
     pass
 
 
@@ -169,15 +170,15 @@ class _Derived(_Mine):
     pass
 
 
-class _Others(torch.Tensor):
+class _Others(Tensor):
     pass
 
 
-class _Hidden(torch.Tensor):
+class _Hidden(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
 
-class _Refusing(torch.Tensor):
+class _Refusing(Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if "nms" in str(func):
@@ -218,6 +219,7 @@ def test_other_functions_are_themselves():
         nms(boxes, scores, 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.create_unbacked_symint:FutureWarning")  # within torchvision
 def test_code_compiled_before_is_routed_and_counted_too():
     torch._dynamo.reset()
@@ -233,6 +235,7 @@ def test_code_compiled_before_is_routed_and_counted_too():
         assert torch.equal(compiled(boxes, scores), expected)
 
 
+@pytest.mark.slow
 def test_compiled_code_with_a_subclass_goes_to_torchvision():
     """The op itself: `torchvision.ops.nms` of a subclass is more than torch can compile within any mode."""
     torch._dynamo.reset()
@@ -245,8 +248,9 @@ def test_compiled_code_with_a_subclass_goes_to_torchvision():
     assert calls == Calls(0, 1)
 
 
+@pytest.mark.slow
 def test_whole_detectors_can_be_routed():
-    from small_detectors import detections, detector, same  # noqa: PLC0415
+    from tests.support.small_detectors import detections, detector, same  # noqa: PLC0415
 
     model = detector("RetinaNet")
     stock = detections(model)

@@ -15,14 +15,14 @@ from hashnms import Suppression
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
-from small_detectors import ONE_STAGE, TWO_STAGE, detections, detector, same  # noqa: E402
-from test_detectors import without_offsets  # noqa: E402, F401  a fixture
 from torchvision.models.detection.roi_heads import RoIHeads  # noqa: E402
 from torchvision.models.detection.rpn import RegionProposalNetwork  # noqa: E402
 
 from hashnms.detectors import accelerate, accelerated, acceleration, restore  # noqa: E402
 from hashnms.detectors.torchvision import PLACES  # noqa: E402
+from tests.support.small_detectors import ONE_STAGE, TWO_STAGE, detections, detector, same  # noqa: E402
 
+pytestmark = pytest.mark.slow  # whole models run
 EVERY = TWO_STAGE + ONE_STAGE
 PAPER_RPN = Suppression.parse("top:300+hnms:0.7/1+top:60+limit:100")
 UNREADABLE = "proposals must be a suppression such as .*: a step must be .*, got 'nsm'\n.*nsm:0.5\n *\\^\\^\\^$"

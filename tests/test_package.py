@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import REPOSITORY
 
 import hashnms
+from tests.support.boxes import REPOSITORY
 
 MODULES = [name for _, name, _ in pkgutil.walk_packages(hashnms.__path__, "hashnms.") if not name.endswith("__main__")]
 

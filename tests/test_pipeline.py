@@ -7,7 +7,6 @@ from dataclasses import FrozenInstanceError, dataclass
 
 import numpy as np
 import pytest
-from conftest import boxes_and_scores, real_images
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,9 @@ from hashnms import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppressed, Suppr
 from hashnms.boxes import to_xyxy
 from hashnms.pipeline import STEPS, Step
 from hashnms.synthetic import make_scene
+from tests.support.boxes import boxes_and_scores, real_images
+
+pytestmark = pytest.mark.core
 
 EXAMPLES = {
     "top:9000+hnms:0.73/1+nms:0.5+limit:1000": [TopK(9000), Hnms(0.73, 1), Nms(0.5), Limit(1000)],
@@ -92,11 +94,12 @@ def test_numbers_of_other_types_become_plain_ones():
 
 
 def test_values_are_immutable_and_comparable():
-    suppression = Suppression([Nms(0.5)])
+    step = Nms(0.5)
+    suppression = Suppression([step])
     with pytest.raises(FrozenInstanceError):
-        suppression.steps = ()
+        suppression.steps = ()  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
-        suppression.steps[0].iou_threshold = 0.7
+        step.iou_threshold = 0.7  # type: ignore[misc]
     assert suppression != Suppression([Nms(0.6)])
     assert suppression != Suppression([Nms(0.5), Limit(3)])
     assert len({suppression, Suppression.parse("nms:0.5"), Suppression.parse("nms:0.50")}) == 1

@@ -1,10 +1,10 @@
 """HNMS in plain torch operations, and all functions on tensors that are not on the CPU, against the core."""
 
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
-from conftest import BOX_KINDS, boxes_and_scores, boxes_around_every_edge, real_images
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,22 +13,21 @@ from hashnms import Suppression
 from hashnms.boxes import to_xyxy
 from hashnms.hashing import hash_family
 from hashnms.synthetic import PRESETS, WORST_CASES, make_scene
+from tests.support.boxes import BOX_KINDS, boxes_and_scores, boxes_around_every_edge, real_images
 
 torch = pytest.importorskip("torch")
-
-from elsewhere import DEVICE, Elsewhere  # noqa: E402
-from test_torch_ops import FUNCTIONS  # noqa: E402
 
 from hashnms.torch import device, hnms_mask, portable  # noqa: E402
 from hashnms.torch.device import DeviceCandidates  # noqa: E402
 from hashnms.torch.registration import implementations  # noqa: E402
+from tests.support.elsewhere import DEVICE, Elsewhere  # noqa: E402
+from tests.support.tensors import FUNCTIONS, tensor_of  # noqa: E402
 
 ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
 
 
 def device_boxes(boxes, scores, labels=None, box_format="xyxy"):
-    tensors = [None if array is None else torch.from_numpy(array) for array in (boxes, scores, labels)]
-    return DeviceCandidates.plain(*tensors, box_format)
+    return DeviceCandidates.plain(tensor_of(boxes), tensor_of(scores), tensor_of(labels), box_format)
 
 
 def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num_hashes=1):
@@ -38,16 +37,14 @@ def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num
     assert np.array_equal(rows.numpy(), hashnms.hnms(boxes, scores, **settings))
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", BOX_KINDS)
-def test_plain_torch_keeps_what_the_core_keeps(kind, dtype, alpha):
+def test_plain_torch_keeps_what_the_core_keeps(kind):
     rng = np.random.default_rng(50)
-    boxes, labels = BOX_KINDS[kind](rng, 1000).astype(dtype), rng.integers(-(2**62), 2**62, 4)[rng.integers(0, 4, 1000)]
-    for num_hashes in (1, 3):
-        assert_as_core(boxes, rng.random(1000).astype(dtype), alpha=alpha, num_hashes=num_hashes)
-        ties = (rng.integers(-4, 4, 1000) / 4).astype(dtype)
-        assert_as_core(boxes, ties, labels, alpha=alpha, num_hashes=num_hashes)
+    boxes, scores, ties = BOX_KINDS[kind](rng, 1000), rng.random(1000), rng.integers(-4, 4, 1000) / 4
+    labels = rng.integers(-(2**62), 2**62, 4)[rng.integers(0, 4, 1000)]
+    for dtype, alpha in product([np.float32, np.float64], ALPHAS):
+        assert_as_core(boxes.astype(dtype), scores.astype(dtype), alpha=alpha)
+        assert_as_core(boxes.astype(dtype), ties.astype(dtype), labels, alpha=alpha, num_hashes=3)
 
 
 @given(boxes_and_scores(), st.sampled_from(ALPHAS), st.integers(1, 3), st.sampled_from(["xyxy", "xywh", "cxcywh"]))

@@ -4,47 +4,43 @@ import json
 import os
 import subprocess
 import sys
+from itertools import cycle, product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import BOX_KINDS, boxes_and_scores, boxes_around_every_edge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hashnms
 from hashnms.hashing import hash_family
 from hashnms.synthetic import PRESETS, lattice, make_scene
+from tests.support.boxes import BOX_KINDS, boxes_and_scores, boxes_around_every_edge
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from hashnms.torch import kernels  # noqa: E402
+from tests.support.tensors import tensor_of  # noqa: E402
 
 ALPHAS = [0.3, 0.7, 0.9, 0.99]
 
 
-def tensor_of(array):
-    return None if array is None else torch.from_numpy(array)
-
-
 def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num_hashes=1):
-    tensors = (tensor_of(array) for array in (boxes, scores, labels))
+    tensors = tensor_of(boxes), tensor_of(scores), tensor_of(labels)
     rows, fits = kernels.hnms(*tensors, hash_family(alpha, num_hashes), box_format)
     given_settings = {"alpha": alpha, "num_hashes": num_hashes, "labels": labels, "box_format": box_format}
     assert fits
     assert np.array_equal(rows.numpy(), hashnms.hnms(boxes, scores, **given_settings))
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", BOX_KINDS)
-def test_kernels_keep_what_the_core_keeps(kind, dtype, alpha):
+@pytest.mark.parametrize(("kind", "alpha"), list(zip(BOX_KINDS, cycle(ALPHAS), strict=False)))
+def test_kernels_keep_what_the_core_keeps(kind, alpha):
     rng = np.random.default_rng(70)
-    boxes = BOX_KINDS[kind](rng, 600).astype(dtype)
-    assert_as_core(boxes, rng.standard_normal(600).astype(dtype), alpha=alpha)
+    boxes, scores, ties = BOX_KINDS[kind](rng, 600), rng.standard_normal(600), rng.integers(-4, 4, 600) / 4
     labels = rng.integers(-(2**62), 2**62, 3)[rng.integers(0, 3, 600)]
-    assert_as_core(boxes, (rng.integers(-4, 4, 600) / 4).astype(dtype), labels, alpha=alpha, num_hashes=2)
+    assert_as_core(boxes.astype(np.float32), scores.astype(np.float32), alpha=alpha)
+    assert_as_core(boxes, ties, labels, alpha=alpha, num_hashes=2)
 
 
 @settings(max_examples=50)
@@ -58,7 +54,7 @@ def test_kernels_keep_what_the_core_keeps_of_any_boxes(data, alpha, num_hashes, 
     assert_as_core(boxes, scores, None, box_format, alpha, num_hashes)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("alpha", [0.3, 0.7, 0.9, pytest.param(0.99, marks=pytest.mark.slow)])
 def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
     boxes = boxes_around_every_edge(alpha)
     assert_as_core(boxes, np.zeros(len(boxes)), None, "cxcywh", alpha)
@@ -93,7 +89,7 @@ def test_who_comes_first_does_not_matter():
 
 
 def test_a_full_table_still_tells_all_cells_apart(monkeypatch):
-    monkeypatch.setattr(kernels.triton, "next_power_of_2", lambda doubled: doubled // 2)
+    monkeypatch.setattr("triton.next_power_of_2", lambda doubled: doubled // 2)
     boxes = lattice(512, 8, 9).astype(np.float32)  # as many cells as slots
     assert_as_core(boxes, np.random.default_rng(71).random(512))
     assert_as_core(np.repeat(boxes[:256], 2, axis=0), np.random.default_rng(71).random(512))
@@ -120,35 +116,34 @@ def test_numbers_that_do_not_fit_are_told(box):
 
 @pytest.fixture(scope="module")
 def compiled():
-    """What tests/compile_kernels.py prints, which compiles them in a process of its own."""
+    """What tests/support/compile_kernels.py prints, which compiles them in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    script = Path(__file__).with_name("compile_kernels.py")
+    script = Path(__file__).parent / "support" / "compile_kernels.py"
     run = subprocess.run([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("capability", [80, 90])
-@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
-@pytest.mark.parametrize("box_type", ["fp32", "fp64"])
-def test_the_hash_kernel_compiles_without_fusion(compiled, capability, box_format, box_type):
-    kernel = compiled[f"hash sm_{capability} {box_format} {box_type}"]
-    assert kernel["cubin_bytes"] > 1000
-    # Only operations that say how they round cannot be fused.
-    assert "mul.rn.f64" in kernel["ptx"]
-    for operation in ("mul.f64", "add.f64", "sub.f64"):
-        assert operation not in kernel["ptx"]
+@pytest.mark.slow
+def test_the_hash_kernel_compiles_without_fusion(compiled):
+    for capability, box_format, box_type in product((80, 90), ("xyxy", "xywh", "cxcywh"), ("fp32", "fp64")):
+        kernel = compiled[f"hash sm_{capability} {box_format} {box_type}"]
+        assert kernel["cubin_bytes"] > 1000
+        # Only operations that say how they round cannot be fused.
+        assert "mul.rn.f64" in kernel["ptx"]
+        for operation in ("mul.f64", "add.f64", "sub.f64"):
+            assert operation not in kernel["ptx"]
 
 
-@pytest.mark.parametrize("architecture", ["gfx90a", "gfx942"])
-def test_the_kernels_compile_for_amd(compiled, architecture):
-    for name in ("hash", "claim"):
+@pytest.mark.slow
+def test_the_kernels_compile_for_amd(compiled):
+    for name, architecture in product(("hash", "claim"), ("gfx90a", "gfx942")):
         assert compiled[f"{name} {architecture}"]["hsaco_bytes"] > 1000
 
 
-@pytest.mark.parametrize("capability", [80, 90])
-@pytest.mark.parametrize("has_labels", [False, True])
-def test_the_claim_kernel_compiles_to_atomics(compiled, capability, has_labels):
-    kernel = compiled[f"claim sm_{capability} {'labels' if has_labels else 'no labels'}"]
-    assert kernel["cubin_bytes"] > 1000
-    assert ".cas.b32" in kernel["ptx"]
-    assert ".max.s64" in kernel["ptx"]
+@pytest.mark.slow
+def test_the_claim_kernel_compiles_to_atomics(compiled):
+    for capability, labels in product((80, 90), ("labels", "no labels")):
+        kernel = compiled[f"claim sm_{capability} {labels}"]
+        assert kernel["cubin_bytes"] > 1000
+        assert ".cas.b32" in kernel["ptx"]
+        assert ".max.s64" in kernel["ptx"]

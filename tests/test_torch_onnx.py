@@ -4,20 +4,24 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import BOX_KINDS
 
 import hashnms
 from hashnms.synthetic import make_scene
+from tests.support.boxes import BOX_KINDS
 
 torch = pytest.importorskip("torch")
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
+from torch import nn  # noqa: E402
+
 from hashnms.torch import HNMS, MultiHNMS, hnms_mask  # noqa: E402
 
+pytestmark = pytest.mark.slow  # the exporter is
 
-class Head(torch.nn.Module):
+
+class Head(nn.Module):
     """What stands at the end of a detector."""
 
     def forward(self, boxes, logits, labels):
@@ -57,18 +61,19 @@ def test_a_head_gives_the_answer_of_the_core_for_any_number_of_boxes(tmp_path):
         assert np.array_equal(mask.nonzero()[0], np.sort(keep))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_modules_give_the_answer_of_the_core_on_every_kind_of_boxes(dtype, tmp_path):
-    modules = {"multi": MultiHNMS(3, 0.6, box_format="xyxy"), "single": HNMS(0.6, 1.0, 2.0, box_format="xyxy")}
-    for name, module in modules.items():
-        example = torch.zeros(5, 4, dtype=getattr(torch, np.dtype(dtype).name)), torch.zeros(5).to(torch.float32)
-        session = exported(module, example, tmp_path / f"{name}.onnx")
-        for make_boxes in BOX_KINDS.values():
-            rng = np.random.default_rng(60)
-            boxes = make_boxes(rng, 500).astype(dtype)
-            scores = (rng.integers(-4, 4, 500) / 4).astype(np.float32)
-            expected = module(torch.from_numpy(boxes), torch.from_numpy(scores)).numpy()
-            assert np.array_equal(run(session, boxes, scores)[0], expected)
+@pytest.mark.parametrize(
+    ("module", "dtype"),
+    [(MultiHNMS(3, 0.6, box_format="xyxy"), np.float32), (HNMS(0.6, 1.0, 2.0, box_format="xyxy"), np.float64)],
+)
+def test_modules_give_the_answer_of_the_core_on_every_kind_of_boxes(module, dtype, tmp_path):
+    example = torch.zeros(5, 4, dtype=getattr(torch, np.dtype(dtype).name)), torch.zeros(5)
+    session = exported(module, example, tmp_path / "module.onnx")
+    for make_boxes in BOX_KINDS.values():
+        rng = np.random.default_rng(60)
+        boxes = make_boxes(rng, 500).astype(dtype)
+        scores = (rng.integers(-4, 4, 500) / 4).astype(np.float32)
+        expected = module(torch.from_numpy(boxes), torch.from_numpy(scores)).numpy()
+        assert np.array_equal(run(session, boxes, scores)[0], expected)
 
 
 def test_offsets_of_any_size_are_told_apart(tmp_path):
@@ -81,7 +86,7 @@ def test_offsets_of_any_size_are_told_apart(tmp_path):
 
 
 def test_a_mask_has_no_shape_that_depends_on_numbers(tmp_path):
-    class Model(torch.nn.Module):
+    class Model(nn.Module):
         def forward(self, boxes, scores, labels):
             return hnms_mask(boxes, scores, num_hashes=3, labels=labels)
 
@@ -97,7 +102,7 @@ def test_a_mask_has_no_shape_that_depends_on_numbers(tmp_path):
 
 
 def test_what_cannot_be_exported_is_refused():
-    class Model(torch.nn.Module):
+    class Model(nn.Module):
         def forward(self, boxes, scores):
             return hashnms.nms(boxes, scores)
 

@@ -10,6 +10,8 @@ import pytest
 import hashnms
 from hashnms import hnms
 
+pytestmark = pytest.mark.core
+
 BOXES = np.array([[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]], np.float32)
 SCORES = np.array([0.5, 0.6, 0.7], np.float32)
 

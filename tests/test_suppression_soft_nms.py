@@ -1,68 +1,47 @@
 """Soft-NMS against the plain loop of the reference: the same boxes, in the same order, with the same bits of scores."""
 
 import re
-import sys
-import time
+from itertools import product
 
 import numpy as np
 import pytest
-from conftest import BOX_KINDS, boxes_and_scores, bytes_per_box, real_images
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hashnms import nms, reference, set_num_threads, soft_nms
+from hashnms import nms, set_num_threads, soft_nms
 from hashnms.boxes import to_xyxy
 from hashnms.synthetic import PRESETS, WORST_CASES, lattice, make_scene
+from tests.support.boxes import BOX_KINDS, boxes_and_scores, real_images
+from tests.support.checks import FEW_SOFT, assert_same_soft_nms, assert_same_soft_nms_alone
 
+pytestmark = pytest.mark.core
 METHODS = ["gaussian", "linear", "hard"]
+TYPES = [np.float32, np.float64]
 
 
-#: Up to so many boxes of a label are selected by the plain loop, not from the tree.
-FEW = 128
-
-
-def assert_same(boxes, scores, **options):
-    """Also of the same boxes among more, of the first one's label."""
-    assert_same_as_the_loop(boxes, scores, **options)
-    if 0 < len(boxes) <= FEW:
-        if options.get("labels") is not None:
-            options["labels"] = np.append(options["labels"], np.full(FEW, options["labels"][0]))
-        elsewhere = np.random.default_rng(33).permutation(lattice(FEW, size=10.0, step=8.0) + 4000).astype(boxes.dtype)
-        more = (np.linspace(0, 1, FEW) * scores.max()).astype(scores.dtype)
-        assert_same_as_the_loop(np.concatenate([boxes, elsewhere]), np.concatenate([scores, more]), **options)
-
-
-def assert_same_as_the_loop(boxes, scores, **options):
-    keep, decayed = soft_nms(boxes, scores, **options)
-    expected_keep, expected_decayed = reference.soft_nms(boxes, scores, **options)
-    assert keep.dtype == np.int64
-    assert np.array_equal(keep, expected_keep)
-    assert decayed.dtype == expected_decayed.dtype
-    assert decayed.tobytes() == expected_decayed.tobytes()
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("score_type", [np.float32, np.float64])
-@pytest.mark.parametrize("box_type", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", BOX_KINDS)
-def test_soft_nms_equals_the_reference(kind, box_type, score_type, method):
+def test_soft_nms_equals_the_reference(kind):
+    """Boxes and scores of either type, each with every method; scores that tie, with labels, for one type of boxes."""
     rng = np.random.default_rng(30)
-    boxes = BOX_KINDS[kind](rng, 500).astype(box_type)
-    assert_same(boxes, rng.random(500).astype(score_type), method=method)
-    tied = (rng.integers(0, 8, 500) / 8).astype(score_type)
-    assert_same(boxes, tied, method=method, labels=rng.integers(-1, 2, 500), iou_threshold=0.1, sigma=0.1)
+    boxes, scores = BOX_KINDS[kind](rng, 500), rng.random(500)
+    tied, labels = rng.integers(0, 8, 500) / 8, rng.integers(-1, 2, 500)
+    for method, score_type in product(METHODS, TYPES):
+        for box_type in TYPES:
+            assert_same_soft_nms(boxes.astype(box_type), scores.astype(score_type), method=method)
+        options = {"labels": labels, "iou_threshold": 0.1, "sigma": 0.1}
+        assert_same_soft_nms(boxes.astype(score_type), tied.astype(score_type), method=method, **options)
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 64, 127, 128, 129, 130])
-def test_few_boxes_of_a_label_equal_the_reference(count, method):
+def test_few_boxes_of_a_label_equal_the_reference(method):
     rng = np.random.default_rng(34)
-    corners = 50 * rng.random((count, 2))
-    boxes = np.hstack([corners, corners + 40 + 10 * rng.random((count, 2))])
-    for dtype in (np.float32, np.float64):
-        for scores in (rng.random(count), rng.integers(0, 4, count) / 4):
-            assert_same_as_the_loop(boxes.astype(dtype), scores.astype(dtype), method=method)
-            assert_same_as_the_loop(boxes.astype(dtype), scores.astype(dtype), method=method, min_score=0.0)
+    for count in (1, 7, 8, 9, 31, 64, FEW_SOFT - 1, FEW_SOFT, FEW_SOFT + 1, FEW_SOFT + 2):
+        corners = 50 * rng.random((count, 2))
+        boxes = np.hstack([corners, corners + 40 + 10 * rng.random((count, 2))])
+        for dtype in TYPES:
+            for scores in (rng.random(count), rng.integers(0, 4, count) / 4):
+                assert_same_soft_nms_alone(boxes.astype(dtype), scores.astype(dtype), method=method)
+                assert_same_soft_nms_alone(boxes.astype(dtype), scores.astype(dtype), method=method, min_score=0.0)
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -81,7 +60,7 @@ OPTIONS = st.fixed_dictionaries(
 @example((np.tile([[0.0, 0.0, 2.0, 2.0]], (40, 1)), np.ones(40)), {"method": "linear", "min_score": 0.0}, False)
 def test_soft_nms_equals_the_reference_on_any_boxes(data, options, labelled):
     boxes, scores = data
-    assert_same(boxes, scores, **options, labels=np.arange(len(boxes)) % 3 if labelled else None)
+    assert_same_soft_nms(boxes, scores, **options, labels=np.arange(len(boxes)) % 3 if labelled else None)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -90,16 +69,16 @@ def test_worst_cases_equal_the_reference(shape, method):
     boxes = WORST_CASES[shape](600)
     scores = np.random.default_rng(31).random(600)
     for dtype in (np.float32, np.float64):
-        assert_same(boxes.astype(dtype), scores.astype(dtype), method=method)
-        assert_same(boxes.astype(dtype), np.ones(600, dtype), method=method, sigma=5.0)
+        assert_same_soft_nms(boxes.astype(dtype), scores.astype(dtype), method=method)
+        assert_same_soft_nms(boxes.astype(dtype), np.ones(600, dtype), method=method, sigma=5.0)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("method", METHODS)
 def test_scenes_equal_the_reference(preset, method):
     scene = make_scene(preset, 2000)
-    assert_same(scene.boxes, scene.scores, method=method)
-    assert_same(scene.boxes, scene.scores, method=method, labels=scene.labels, min_score=0.05, max_output=200)
+    assert_same_soft_nms(scene.boxes, scene.scores, method=method)
+    assert_same_soft_nms(scene.boxes, scene.scores, method=method, labels=scene.labels, min_score=0.05, max_output=200)
 
 
 @pytest.mark.parametrize("file", real_images(max_images=1))
@@ -108,19 +87,20 @@ def test_real_images_equal_the_reference(file):
         boxes, scores, labels = image["boxes"], image["scores"], image["labels"]
     best = np.argsort(-scores, kind="stable")[:2500]
     for method in METHODS:
-        assert_same(boxes[best], scores[best], labels=labels[best], method=method, max_output=600)
-        assert_same(boxes[best], scores[best], method=method, min_score=0.1)
+        assert_same_soft_nms(boxes[best], scores[best], labels=labels[best], method=method, max_output=600)
+        assert_same_soft_nms(boxes[best], scores[best], method=method, min_score=0.1)
 
 
+@pytest.mark.slow
 def test_every_score_is_known_when_nothing_is_left_out():
     """With min_score 0 all boxes come out, with more decays than a leaf of the tree remembers, which is 1,024."""
     rng = np.random.default_rng(32)
     boxes = (np.array([0, 0, 50, 50]) + rng.normal(0, 4, (1500, 4))).astype(np.float32)
     for dtype in (np.float32, np.float64):
         scores = rng.random(1500).astype(dtype)
-        assert_same(boxes, scores, min_score=0.0, sigma=20.0)
+        assert_same_soft_nms(boxes, scores, min_score=0.0, sigma=20.0)
         assert len(soft_nms(boxes, scores, min_score=0.0)[0]) == 1500
-    assert_same(boxes[:700], scores[:700], min_score=0.0, method="linear")
+    assert_same_soft_nms(boxes[:700], scores[:700], min_score=0.0, method="linear")
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-38, 1e-43, 1e30])
@@ -131,7 +111,7 @@ def test_scores_that_floats_round_coarsely_equal_the_reference(scale, min_score)
     scores = (rng.random(200) * scale).astype(np.float32)
     for method in ("gaussian", "linear"):
         for sigma in (1e-3, 0.1, 3.0):
-            assert_same(boxes, scores, method=method, sigma=sigma, min_score=min_score, iou_threshold=0.0)
+            assert_same_soft_nms(boxes, scores, method=method, sigma=sigma, min_score=min_score, iou_threshold=0.0)
 
 
 @pytest.mark.parametrize("sigma", [1e-30, 1e-25, 1e-9, 1e9, 1e30])
@@ -139,7 +119,7 @@ def test_scores_that_floats_round_coarsely_equal_the_reference(scale, min_score)
 def test_extreme_sigmas_equal_the_reference(sigma, dtype):
     rng = np.random.default_rng(34)
     boxes = BOX_KINDS["huge and tiny"](rng, 400).astype(np.float32)
-    assert_same(boxes, rng.random(400).astype(dtype), sigma=sigma)
+    assert_same_soft_nms(boxes, rng.random(400).astype(dtype), sigma=sigma)
 
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1e-22, np.float32), (1e-160, np.float64), (1e19, np.float32)])
@@ -147,7 +127,7 @@ def test_areas_that_underflow_or_overflow_equal_the_reference(scale, dtype):
     rng = np.random.default_rng(35)
     boxes = (BOX_KINDS["integers"](rng, 400) * scale).astype(dtype)
     for method in METHODS:
-        assert_same(boxes, rng.random(400), method=method, iou_threshold=0.0)
+        assert_same_soft_nms(boxes, rng.random(400), method=method, iou_threshold=0.0)
 
 
 @pytest.mark.parametrize("iou_threshold", [0.17, 0.3, 0.87])
@@ -158,7 +138,7 @@ def test_areas_among_the_least_floats_equal_the_reference(scale, iou_threshold):
     for _ in range(10):
         corner = rng.integers(0, 10, (60, 2))
         boxes = (np.concatenate([corner, corner + rng.integers(0, 10, (60, 2))], axis=1) * scale).astype(np.float32)
-        assert_same(boxes, rng.random(60), method="linear", iou_threshold=iou_threshold)
+        assert_same_soft_nms(boxes, rng.random(60), method="linear", iou_threshold=iou_threshold)
 
 
 def test_sizes_whose_ratio_is_just_the_threshold_equal_the_reference():
@@ -172,7 +152,7 @@ def test_sizes_whose_ratio_is_just_the_threshold_equal_the_reference():
         width = np.concatenate([wide, narrow])
         boxes = np.stack([0 * width, 0 * width, width, 0 * width + 1], axis=1)
         iou_threshold = float(np.nextafter(narrow[0] / wide[0], np.float32(0)))
-        assert_same(boxes, rng.random(80), method="linear", iou_threshold=iou_threshold)
+        assert_same_soft_nms(boxes, rng.random(80), method="linear", iou_threshold=iou_threshold)
 
 
 def test_many_linear_decays_at_once_of_scores_of_any_size_equal_the_reference():
@@ -182,7 +162,7 @@ def test_many_linear_decays_at_once_of_scores_of_any_size_equal_the_reference():
     far = 1e5 + lattice(48, 10, 20)
     boxes = np.concatenate([near, near + np.array([5, 0, 5, 0]), far]).astype(np.float32)
     scores = np.concatenate([1e250 * rng.uniform(0.5, 1, 48), 1e-3 * rng.random(48), 10.0 ** -rng.uniform(20, 250, 48)])
-    assert_same(boxes, scores, method="linear", min_score=0.0)
+    assert_same_soft_nms(boxes, scores, method="linear", min_score=0.0)
 
 
 def test_a_score_is_gone_just_below_min_score():
@@ -243,45 +223,6 @@ def test_threads_do_not_change_the_result(num_labels):
     for keep, decayed in results[1:]:
         assert np.array_equal(keep, results[0][0])
         assert decayed.tobytes() == results[0][1].tobytes()
-
-
-@pytest.mark.parametrize("method", ["gaussian", "linear"])
-@pytest.mark.parametrize(
-    "shape", [shape for shape in WORST_CASES if shape not in ("needles", "sizes from 1e-3 to 1e6")]
-)
-def test_the_time_grows_with_the_boxes_not_with_their_square(shape, method):
-    """Eight times the boxes, about eight times the time, where the square would be 64 times."""
-
-    def seconds(count):
-        boxes = WORST_CASES[shape](count).astype(np.float32)
-        scores = np.random.default_rng(37).random(count).astype(np.float32)
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            soft_nms(boxes, scores, method=method)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    assert seconds(64_000) < 24 * seconds(8_000) + 0.1
-
-
-@pytest.mark.parametrize(("sigma", "score", "min_score"), [(1e3, 0.5, 1e-3), (10.0, 1e-36, 0.0)])
-def test_many_equal_boxes_that_hardly_decay_take_each_pair_once(sigma, score, min_score):
-    """Their scores are so nearly equal that no bound tells them apart, again and again."""
-
-    def seconds(count):
-        boxes, scores = np.tile(np.float32([0, 0, 10, 10]), (count, 1)), np.full(count, score, np.float32)
-        start = time.perf_counter()
-        assert len(soft_nms(boxes, scores, sigma=sigma, min_score=min_score)[0]) == count
-        return time.perf_counter() - start
-
-    assert seconds(2400) < 40 * seconds(600) + 0.1  # the cube would be 64 times, and seconds
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured through /proc")
-@pytest.mark.parametrize(("dtype", "most"), [("float32", 120), ("float64", 200)])
-def test_memory_is_a_few_times_the_input(dtype, most):
-    assert 20 < bytes_per_box("soft_nms(boxes, scores)", dtype, num_threads=1) <= most
 
 
 @pytest.mark.parametrize("box_format", ["xywh", "cxcywh"])

@@ -3,6 +3,7 @@
 from functools import cache
 
 import torch
+import torchvision
 from torchvision.models import detection
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 
@@ -65,3 +66,13 @@ def same(results, others):
         one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
         for one, other in zip(results, others, strict=True)
     )
+
+
+def nms_per_label(boxes, scores, idxs, iou_threshold):
+    """What torchvision's batched_nms means: its op, label by label, then by score, ties to the lower index."""
+    keep = [
+        rows[torchvision.ops.nms(boxes[rows], scores[rows], iou_threshold)]
+        for rows in ((idxs == label).nonzero()[:, 0] for label in idxs.unique())
+    ]
+    keep = torch.cat([*keep, idxs.new_zeros(0)]).sort().values
+    return keep[scores[keep].sort(descending=True, stable=True).indices]

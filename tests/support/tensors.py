@@ -1,0 +1,61 @@
+"""Every function of tensors and every op, and scenes as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+import hashnms
+from hashnms import Suppression
+from hashnms.synthetic import make_scene
+
+CHAIN = Suppression.parse("score:0.1+top:300+hnms:0.73/2+nms:0.5+limit:50")
+
+#: Name -> function of (boxes, scores, labels), arrays or tensors, that returns a tuple of such.
+FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "hnms": lambda boxes, scores, labels: (hashnms.hnms(boxes, scores, alpha=0.6, num_hashes=2, labels=labels),),
+    "nms": lambda boxes, scores, labels: (hashnms.nms(boxes, scores, 0.4, labels=labels, max_output=200),),
+    "nms_suppressor": lambda boxes, scores, labels: hashnms.nms(
+        boxes, scores, 0.4, labels=labels, score_threshold=0.05, return_suppressor=True
+    ),
+    "batched_nms": lambda boxes, scores, labels: (
+        hashnms.batched_nms(boxes, scores, (scores > 0.5) * 1 if labels is None else labels, 0.4),
+    ),
+    "soft_nms": lambda boxes, scores, labels: hashnms.soft_nms(boxes, scores, labels=labels, max_output=200),
+    "soft_nms_hard": lambda boxes, scores, labels: hashnms.soft_nms(boxes, scores, method="hard", labels=labels),
+    "suppression": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, labels)),
+    "iou_hash": lambda boxes, scores, labels: (hashnms.iou_hash(boxes, alpha=0.7, w0=1.5),),  # noqa: ARG005
+}
+
+#: Op name -> the arguments after boxes, scores and labels.
+OPS: dict[str, tuple[Any, ...]] = {
+    "hnms": (0.7, 2, "xyxy"),
+    "hnms_mask": (0.7, 2, "xyxy"),
+    "hnms_once": (0.7, 1.5, 2.0, 0.25, 0.75, "xyxy"),
+    "nms": (0.5, 0.1, 100, "xyxy"),
+    "nms_suppressor": (0.5, None, None, "xyxy"),
+    "soft_nms": ("gaussian", 0.5, 0.3, 1e-3, None, "xyxy"),
+    "suppress": ("top:300+hnms:0.73/2+nms:0.5", "xyxy"),
+}
+
+
+def scene_tensors(count: int = 1000, dtype: Any = np.float32) -> tuple[Any, ...]:
+    """Boxes, scores and labels."""
+    scene = make_scene("aerial", count)
+    arrays = scene.boxes.astype(dtype), scene.scores.astype(dtype), scene.labels
+    return tuple(torch.from_numpy(array) for array in arrays)
+
+
+def tensor_of(array: Any) -> Any:
+    return None if array is None else torch.from_numpy(array)
+
+
+def assert_same_tensors(results: Iterable[Any], expected: Iterable[Any]) -> None:
+    """Plain tensors with the types and numbers of these arrays."""
+    for result, wanted in zip(results, expected, strict=True):
+        assert type(result) is torch.Tensor
+        assert result.numpy().dtype == wanted.dtype
+        assert np.array_equal(result.numpy(), wanted)
