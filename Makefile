@@ -14,7 +14,7 @@ help:  ## Show this list.
 demo: $(VENV)/installed  ## Suppress the raw boxes of a crowded scene and show a table.
 	$(BIN)/hashnms demo
 
-# Side by side where they may: on a machine with little to do, times and memory are measured alone.
+# Side by side where they may; times and memory are measured with nothing beside them.
 test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not timing and not memory"
 	$(BIN)/python -m pytest -m "timing or memory"
