@@ -35,6 +35,9 @@ nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
   return rows.object;
 }
 
+// The ident of Python's main thread, the only one that signals come to; set when the module is loaded.
+unsigned long main_thread = 0;
+
 // Whether Ctrl-C was pressed, or the handler of another signal failed: its error is Python's current one then.
 bool signal_has_come() {
   const nb::gil_scoped_acquire lock;
@@ -47,7 +50,8 @@ auto unlocked(size_t boxes, const Work& work) {
   if (boxes <= 256) return work();
   try {
     const nb::gil_scoped_release release;
-    const Interrupt interrupt(signal_has_come);
+    std::optional<Interrupt> interrupt;
+    if (PyThread_get_thread_ident() == main_thread) interrupt.emplace(signal_has_come);
     return work();
   } catch (const Interrupted&) {
     throw nb::python_error();
@@ -195,6 +199,8 @@ nb::object float32_cells(double alpha, double origin) {
 NB_MODULE(_core, m) {
   using namespace hashnms;
   bindings::import_numpy();
+  bindings::main_thread =
+      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   nb::set_leak_warnings(false);  // tables are kept in caches that live as long as Python does
   m.doc() = "The compiled core of hashnms.";
 

@@ -56,3 +56,19 @@ def test_ctrl_c_stops_a_call_within_a_fraction_of_a_second(call, num_threads):
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) < 0.5  # about 0.1 on a quiet machine
     assert time.perf_counter() - start < 60
+
+
+def test_a_process_may_end_while_another_thread_is_in_a_call():
+    """Signals come to the main thread alone: other threads do not ask for them, and so need no interpreter."""
+    script = """
+import threading, time
+import hashnms
+from hashnms.synthetic import make_scene
+
+scene = make_scene("aerial", 300_000)
+call = lambda: hashnms.hnms(scene.boxes, scene.scores, num_hashes=1000)
+threading.Thread(target=call, daemon=True).start()
+time.sleep(0.3)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr
