@@ -15,6 +15,7 @@
 #include "hash/iou_hash.hpp"
 #include "latest.hpp"
 #include "settings.hpp"
+#include "support/interrupt.hpp"
 
 namespace hashnms::bindings {
 
@@ -49,15 +50,18 @@ struct Hash {
   // Writes i, j, m, n of each box; whether all fit int64.
   template <class T>
   bool write_codes(const T* boxes, size_t count, BoxFormat format, int64_t* result) const {
-    for (size_t row = 0; row < count; ++row) {
-      const auto code = codes(boxes + 4 * row, format);
-      if (!fit<T>(code, kInt64Limit)) return false;
-      for (int axis = 0; axis < 2; ++axis) {
-        result[4 * row + axis] = code[axis].index;
-        result[4 * row + axis + 2] = static_cast<int64_t>(code[axis].offset);
+    bool all_fit = true;
+    for_each_piece(count, [&](size_t begin, size_t end) {
+      for (size_t row = begin; row < end && all_fit; ++row) {
+        const auto code = codes(boxes + 4 * row, format);
+        all_fit = fit<T>(code, kInt64Limit);
+        for (int axis = 0; axis < 2 && all_fit; ++axis) {
+          result[4 * row + axis] = code[axis].index;
+          result[4 * row + axis + 2] = static_cast<int64_t>(code[axis].offset);
+        }
       }
-    }
-    return true;
+    });
+    return all_fit;
   }
 
  private:

@@ -39,8 +39,10 @@ std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score>
   }
   LargeArray<WideKey> keys(view.count);
   std::atomic<bool> fits = true;
-  run_ranges(threads, view.count, [&](size_t begin, size_t end) {
-    if (!make_keys(view, hash, kOffsetLimit<T>, begin, end, keys.data())) fits = false;
+  run_ranges(threads, view.count, [&](size_t first, size_t last) {
+    for_each_piece(last - first, [&](size_t begin, size_t end) {
+      if (!make_keys(view, hash, kOffsetLimit<T>, first + begin, first + end, keys.data())) fits = false;
+    });
   });
   if (!fits) return std::nullopt;
   return winners_by_sorting(keys.data(), claims);

@@ -161,3 +161,14 @@ def test_soft_nms_that_lowers_nothing_is_not_quadratic(options):
         return seconds(hashnms.soft_nms, boxes, rng.random(count).astype(np.float32), **options)
 
     assert time_of(32_000) < 8 * 3 * time_of(4_000) + 2e-3
+
+
+@pytest.mark.parametrize("iou_threshold", [0.05, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("octaves", [60, 300, 510])
+def test_nms_of_boxes_of_every_size_is_not_quadratic(octaves, iou_threshold):
+    def time_of(count):
+        rng = np.random.default_rng(5)
+        size = np.exp2(rng.uniform(-octaves, octaves, (count, 2)))
+        return seconds(hashnms.nms, np.concatenate([0 * size, size], axis=1), rng.random(count), iou_threshold)
+
+    assert time_of(32_000) < 8 * 3 * time_of(4_000) + 2e-3

@@ -9,6 +9,8 @@ import pytest
 #: Each takes many seconds if nobody stops it.
 CALLS = {
     "hnms": "hashnms.hnms(boxes, scores, num_hashes=1000)",
+    "hnms of keys that do not fit one word": "[hashnms.hnms(tiny, scores) for _ in range(20)]",
+    "iou_hash": "hashnms.iou_hash(boxes, alpha=0.9999)",
     "nms": "[hashnms.nms(boxes, scores, 0.95) for _ in range(100)]",
     "nms at a low threshold": "hashnms.nms(sizes, scores[: len(sizes)], 0.0)",
     "nms with labels": "[hashnms.nms(boxes, scores, 0.9, labels=labels) for _ in range(100)]",
@@ -25,6 +27,8 @@ hashnms.set_num_threads(int(sys.argv[2]))
 scene = make_scene("aerial", 3_000_000)
 boxes, scores, labels = scene.boxes, scene.scores, np.arange(len(scene.boxes)) % 7
 sizes = WORST_CASES["sizes from 1e-3 to 1e6"](1_000_000)
+tiny = boxes.copy()
+tiny[0] = [0, 0, 1e-13, 1e-13]
 corner = np.random.default_rng(0).uniform(0, 10, (100_000, 2))
 heap = np.concatenate([corner, corner + 50], axis=1).astype(np.float32)
 expected = hashnms.nms(boxes[:1000], scores[:1000], 0.5)

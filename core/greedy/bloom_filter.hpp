@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "greedy/cell_hash.hpp"
 #include "support/dispatch.hpp"
 #include "support/large_array.hpp"
 
@@ -16,13 +17,19 @@ class BloomFilter {
   // Of 32 * words bits; words are a power of two.
   explicit BloomFilter(size_t words) : words_(words, Filled::with_zeros), shift_(32 - std::countr_zero(words)) {}
 
-  HASHNMS_INLINE bool may_have(uint32_t hash) const { return words_[hash >> shift_] >> bit_of(hash) & 1; }
-  void add(uint32_t hash) { words_[hash >> shift_] |= uint32_t(1) << bit_of(hash); }
+  HASHNMS_INLINE bool may_have(uint32_t hash) const {
+    const uint32_t bits = mixed(hash);
+    return words_[bits >> shift_] >> bit_of(bits) & 1;
+  }
+  void add(uint32_t hash) {
+    const uint32_t bits = mixed(hash);
+    words_[bits >> shift_] |= uint32_t(1) << bit_of(bits);
+  }
   size_t words() const { return words_.size(); }
 
  private:
   // The five bits that follow those which name the word.
-  HASHNMS_INLINE uint32_t bit_of(uint32_t hash) const { return hash >> std::max(shift_ - 5, 0) & 31; }
+  HASHNMS_INLINE uint32_t bit_of(uint32_t bits) const { return bits >> std::max(shift_ - 5, 0) & 31; }
 
   LargeArray<uint32_t> words_;
   int shift_;

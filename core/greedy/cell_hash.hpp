@@ -21,6 +21,9 @@ struct CellFactors {
   HASHNMS_INLINE uint64_t of_label(int64_t value) const { return static_cast<uint64_t>(value) * label; }
 };
 
+// Spreads hashes over a table. Sums of cells in a row are evenly apart: for some factors they would crowd a few places.
+HASHNMS_INLINE uint32_t mixed(uint32_t hash) { return (hash ^ (hash >> 15)) * 0x2c1b3c6du; }
+
 HASHNMS_INLINE uint32_t hash_of_sum(uint64_t sum) { return static_cast<uint32_t>(sum >> 32); }
 
 }  // namespace hashnms

@@ -79,6 +79,8 @@ class KeptPyramid {
         reach_((1.0 - least_iou_) / (1.0 + least_iou_)),
         greatest_{plan.rule.sizes[0].greatest, plan.rule.sizes[1].greatest},
         octaves_(plan.shapes.octaves),
+        near_(groups_near(least_iou_)),
+        few_shapes_(near_ == kAllGroups ? kAllGroups : 8 * size_t{2 * near_ + 1} * (2 * near_ + 1)),
         chains_(plan.rule.threshold, boxes) {}
 
   void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
@@ -111,20 +113,30 @@ class KeptPyramid {
     const Box box(corners);
     const Query<T> query{corners, corners.area(), label};
     uint32_t found = kNone;
-    const auto own = shape_places_.find(shape_of(box.size[0], box.size[1], octaves_));  // where most boxes find theirs
-    if (own != shape_places_.end() && search_shape(shapes_[own->second], box, query, found)) return found;
-    for (size_t k = 0; k < shapes_.size(); ++k) {
-      if (own != shape_places_.end() && k == own->second) continue;
-      if (search_shape(shapes_[k], box, query, found)) return found;
+    const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most boxes find theirs
+    if (search_shape_of(own, box, query, found)) return found;
+    if (shapes_.size() <= few_shapes_) {
+      for (const Shape& shape : shapes_) {
+        if (shape.key != own && search_shape(shape, box, query, found)) return found;
+      }
+      return found;
+    }
+    for (uint32_t width = own >> 16, w = least_near(width); w <= width + near_; ++w) {
+      for (uint32_t height = own & 0xffff, h = least_near(height); h <= height + near_; ++h) {
+        const uint32_t key = w << 16 | h;
+        if (key != own && search_shape_of(key, box, query, found)) return found;
+      }
     }
     return found;
   }
 
  private:
   using Box = detail::BoxGeometry;
-  static constexpr int kMostLevels = 21;  // 8^21 cells are all there are
+  static constexpr uint32_t kAllGroups = 4096;  // more than there are
+  static constexpr int kMostLevels = 21;        // 8^21 cells are all there are
 
   struct Shape {
+    uint32_t key;                  // see shape_of()
     double least[2], greatest[2];  // sizes: width and height
     double inverse_pitch[2];       // of cells as large as the least
     int levels;                    // of blocks
@@ -153,6 +165,7 @@ class KeptPyramid {
 
   Shape new_shape(uint32_t key) const {
     Shape shape{};
+    shape.key = key;
     double cells = 0;  // that the largest box reaches over
     for (int axis = 0; axis < 2; ++axis) {
       const int group = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff);
@@ -179,7 +192,20 @@ class KeptPyramid {
            (!area_is_known | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
   }
 
+  // Sizes of which one is at least `least_iou` times the other lie so many octaves apart at most.
+  static uint32_t groups_near(double least_iou) {
+    return least_iou == 0.0 ? kAllGroups : static_cast<uint32_t>(std::ceil(-std::log2(least_iou))) + 1;
+  }
+
+  // The first of the groups of octaves whose boxes can be large enough for one in this group.
+  uint32_t least_near(uint32_t group) const { return group - std::min(group, near_); }
+
   // Whether the search is over.
+  bool search_shape_of(uint32_t key, const Box& box, const Query<T>& query, uint32_t& found) const {
+    const auto place = shape_places_.find(key);
+    return place != shape_places_.end() && search_shape(shapes_[place->second], box, query, found);
+  }
+
   bool search_shape(const Shape& shape, const Box& box, const Query<T>& query, uint32_t& found) const {
     if (!comparable(shape, box)) return false;
     detail::CellRange ranges[2];
@@ -231,6 +257,8 @@ class KeptPyramid {
 
   double least_iou_, reach_, greatest_[2];
   int octaves_;
+  uint32_t near_;      // groups of octaves up and down that a box can meet
+  size_t few_shapes_;  // up to so many it is faster to look at all than to look up those near
   CellFactors factors_;
   KeptChains<T, want_first> chains_;
   std::vector<Shape> shapes_;

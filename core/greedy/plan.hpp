@@ -33,7 +33,7 @@ struct Plan {
     if (plan.uses_grid) {
       plan.few_kept = tuning::kFewKeptForGrid;
     } else if (input.count > plan.few_kept) {
-      plan.shapes = PyramidShapes::in(input);
+      plan.shapes = PyramidShapes::in(input, plan.rule.least_iou == 0.0);
       plan.few_kept = std::max(plan.few_kept, tuning::kFewKeptPerShape * plan.shapes.count);
     }
     return plan;

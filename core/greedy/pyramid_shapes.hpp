@@ -29,11 +29,12 @@ inline uint32_t shape_of(double width, double height, int octaves) {
 
 struct PyramidShapes {
   int octaves = 1;   // of sizes that are treated alike,
-  size_t count = 1;  // and how many shapes that gives, about
+  size_t count = 1;  // and how many shapes that gives, about, up to tuning::kFewShapes
 
-  // So many octaves that the shapes are few, in a sample of the boxes: a search goes through all of them.
+  // In a sample of the boxes. Where boxes of all sizes can meet, so many octaves that the shapes are few: a search goes
+  // through all of them then. Else one, so that boxes of a shape are of about one size.
   template <class T, class Score>
-  static PyramidShapes in(const Input<T, Score>& input) {
+  static PyramidShapes in(const Input<T, Score>& input, bool all_sizes_meet) {
     constexpr size_t kSample = 1024;
     std::vector<Corners<T>> boxes;
     for (size_t k = 0; k < kSample; ++k) {
@@ -45,8 +46,8 @@ struct PyramidShapes {
       for (const Corners<T>& box : boxes) {
         different.insert(shape_of(double(box.x2) - double(box.x1), double(box.y2) - double(box.y1), shapes.octaves));
       }
-      shapes.count = different.size();
-      if (shapes.count <= tuning::kFewShapes) return shapes;
+      shapes.count = std::min(different.size(), tuning::kFewShapes);
+      if (!all_sizes_meet || different.size() <= tuning::kFewShapes) return shapes;
     }
   }
 };

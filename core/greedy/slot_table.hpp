@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "greedy/cell_hash.hpp"
 #include "support/dispatch.hpp"
 #include "support/large_array.hpp"
 
@@ -51,7 +52,7 @@ class SlotTable {
  private:
   static constexpr size_t kFewest = 1024;
 
-  size_t place_of(uint32_t hash) const { return hash >> shift_; }
+  size_t place_of(uint32_t hash) const { return mixed(hash) >> shift_; }
   size_t following(size_t place) const { return (place + 1) & (slots_.size() - 1); }
 
   void grow() {

@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 
 #include "boxes/box.hpp"
@@ -14,6 +15,7 @@
 #include "boxes/scan.hpp"
 #include "hash/iou_hash.hpp"
 #include "support/dispatch.hpp"
+#include "support/seeds.hpp"
 
 namespace hashnms {
 
@@ -35,6 +37,16 @@ struct WideKey {
   double m, n;
   auto operator<=>(const WideKey&) const = default;
 };
+
+inline uint64_t hash_of(const WideKey& key) {
+  uint64_t hash = static_cast<uint64_t>(key.exists);
+  for (const uint64_t part :
+       {static_cast<uint64_t>(key.label), static_cast<uint64_t>(key.i), static_cast<uint64_t>(key.j),
+        std::bit_cast<uint64_t>(key.m + 0.0), std::bit_cast<uint64_t>(key.n + 0.0)}) {  // -0.0 is 0.0
+    hash = (hash ^ (hash >> 32) ^ part) * seed(7);
+  }
+  return hash;
+}
 
 // How a code and a label fit into one word: each field as its distance from the least value it takes in this input,
 // n in the lowest bits, then m, j, i, and the label in the highest.

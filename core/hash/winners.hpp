@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <utility>
 
 #include "boxes/claims.hpp"
 #include "hash/cell_key.hpp"
 #include "hash/cell_map.hpp"
 #include "hash/partition.hpp"
+#include "support/interrupt.hpp"
 #include "support/large_array.hpp"
 #include "support/seeds.hpp"
 #include "support/tuning.hpp"
@@ -46,10 +46,22 @@ inline LargeArray<uint32_t> positions_by_key(const PackedKey* keys, size_t count
   std::transform(ranked.begin(), ranked.end(), positions.begin(), [](const auto& claim) { return claim.box(); });
   return positions;
 }
+// Of wide keys in the order of their hashes, in which those of one hash, nearly always one key, follow each other.
 inline LargeArray<uint32_t> positions_by_key(const WideKey* keys, size_t count) {
-  LargeArray<uint32_t> positions(count);
-  std::iota(positions.begin(), positions.end(), 0);
-  std::sort(positions.begin(), positions.end(), [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+  LargeArray<PackedKey> hashes(count);
+  for_each_piece(count, [&](size_t begin, size_t end) {
+    std::transform(keys + begin, keys + end, hashes.begin() + begin, [](const WideKey& key) { return hash_of(key); });
+  });
+  LargeArray<uint32_t> positions = positions_by_key(hashes.data(), count);
+  for (size_t begin = 0, end = 0; begin < count; begin = end) {
+    bool all_equal = true;
+    for (end = begin; end < count && hashes[positions[end]] == hashes[positions[begin]]; ++end) {
+      all_equal &= keys[positions[end]] == keys[positions[begin]];
+    }
+    if (all_equal) continue;
+    std::sort(positions.begin() + begin, positions.begin() + end,
+              [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+  }
   return positions;
 }
 

@@ -56,7 +56,7 @@ class Interrupt {
 // Calls use(begin, end) for pieces of 0 .. count - 1 and checks before each.
 template <class Use>
 void for_each_piece(size_t count, const Use& use) {
-  constexpr size_t kPiece = size_t(1) << 18;
+  constexpr size_t kPiece = size_t(1) << 14;
   for (size_t begin = 0; begin < count; begin += kPiece) {
     Interrupt::check();
     use(begin, begin + kPiece < count ? begin + kPiece : count);

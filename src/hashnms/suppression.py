@@ -149,8 +149,8 @@ def nms(
     """Greedy non-maximum suppression, exactly: what `torchvision.ops.nms` returns on the CPU, in its order.
 
     By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. Kept boxes are found by
-    cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above 0
-    (docs/nms.md names three exceptions). At 0 boxes of all sizes can meet: it grows with the number of sizes.
+    cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above
+    1/1024 (docs/nms.md names three exceptions). Below, boxes of all sizes can meet: it grows with the number of sizes.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
@@ -186,10 +186,14 @@ def nms(
 
 
 @overload
-def batched_nms(boxes: AnyTensor[Tensor], scores: Values, idxs: Values, iou_threshold: float) -> Tensor: ...
+def batched_nms(
+    boxes: AnyTensor[Tensor], scores: Values | None, idxs: Values | None, iou_threshold: float
+) -> Tensor: ...
 @overload
-def batched_nms(boxes: ArrayLike, scores: Values, idxs: Values, iou_threshold: float) -> NDArray[np.int64]: ...
-def batched_nms(boxes: Values, scores: Values, idxs: Values, iou_threshold: float) -> Any:
+def batched_nms(
+    boxes: ArrayLike, scores: Values | None, idxs: Values | None, iou_threshold: float
+) -> NDArray[np.int64]: ...
+def batched_nms(boxes: Values, scores: Values | None, idxs: Values | None, iou_threshold: float) -> Any:
     """`nms` within each group, with the signature of `torchvision.ops.batched_nms`: `idxs` say the groups.
 
     They may be integers, bools or any floats, as there: equal ones are one group, and a NaN is a group of its own. No
