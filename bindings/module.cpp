@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -35,7 +37,7 @@ nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
   return rows.object;
 }
 
-// The ident of Python's main thread, the only one that signals come to; set when the module is loaded.
+// The ident of Python's main thread, the only one that signals come to: set by _threads.py.
 unsigned long main_thread = 0;
 
 // Whether Ctrl-C was pressed, or the handler of another signal failed: its error is Python's current one then.
@@ -154,7 +156,11 @@ nb::object has_code(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handl
   const PlainArray array(boxes);
   return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
     const NewArray<bool> result(boxes, {array.rows()});
-    for (size_t row = 0; row < array.rows(); ++row) result.data[row] = hash->has_int64_code(rows + 4 * row, format);
+    unlocked(array.rows(), [&] {
+      for_each_piece(array.rows(), [&](size_t begin, size_t end) {
+        for (size_t row = begin; row < end; ++row) result.data[row] = hash->has_int64_code(rows + 4 * row, format);
+      });
+    });
     return result.object;
   });
 }
@@ -167,11 +173,15 @@ nb::object family_has_code(nb::handle boxes, nb::handle alpha, nb::handle num_ha
   return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
     const NewArray<bool> result(boxes, {array.rows()});
     std::fill(result.data, result.data + array.rows(), true);
-    for (size_t k = 0; k < family->size(); ++k) {
-      family->with_hash(k, [&](const IoUHash& hash) {
-        for (size_t row = 0; row < array.rows(); ++row) result.data[row] &= has_code_of(hash, rows + 4 * row, format);
-      });
-    }
+    unlocked(array.rows(), [&] {
+      for (size_t k = 0; k < family->size(); ++k) {
+        family->with_hash(k, [&](const IoUHash& hash) {
+          for_each_piece(array.rows(), [&](size_t begin, size_t end) {
+            for (size_t row = begin; row < end; ++row) result.data[row] &= has_code_of(hash, rows + 4 * row, format);
+          });
+        });
+      }
+    });
     return result.object;
   });
 }
@@ -199,8 +209,6 @@ nb::object float32_cells(double alpha, double origin) {
 NB_MODULE(_core, m) {
   using namespace hashnms;
   bindings::import_numpy();
-  bindings::main_thread =
-      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   nb::set_leak_warnings(false);  // tables are kept in caches that live as long as Python does
   m.doc() = "The compiled core of hashnms.";
 
@@ -211,6 +219,7 @@ NB_MODULE(_core, m) {
   m.attr("SHIFT_LIMIT") = bindings::kShiftLimit;
 
   m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
+  m.def("set_main_thread", [](unsigned long ident) { bindings::main_thread = ident; }, "ident"_a);
   m.def("get_num_threads", [] { return bindings::num_threads.load(); });
   m.def(
       "hash_seed", [] { return seed(0); },

@@ -1,7 +1,7 @@
 // Hashes of the cells that kept boxes are filed in.
 //
 // The hash of a cell is the upper half of a sum: each number that names the cell, times a random factor. Two cells
-// share a hash for one choice of factors in 2^32, and nobody knows the factors of a process, so nobody can choose
+// share a hash for about one choice of factors in 2^31, and nobody knows the factors of a process, so nobody can choose
 // cells that do. The sum of the next cell along an axis is one factor greater.
 #pragma once
 

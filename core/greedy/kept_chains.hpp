@@ -22,9 +22,8 @@ struct Query {
   LabelId<T> label;
 };
 
-// A cell is known by its head: 1 + the position of the box kept first
-// in it, 0 if there is none. The boxes themselves stay where they are, in front of the ranked ones. A search
-// wants the first by rank, or any.
+// A cell is known by its head: 1 + the position of the box kept first in it, 0 if there is none. The boxes themselves
+// stay where they are, in front of the ranked ones. A search wants the first by rank, or any.
 template <class T, bool want_first>
 class KeptChains {
  public:

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <limits>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "boxes/box.hpp"
@@ -79,7 +78,7 @@ class KeptPyramid {
         reach_((1.0 - least_iou_) / (1.0 + least_iou_)),
         greatest_{plan.rule.sizes[0].greatest, plan.rule.sizes[1].greatest},
         octaves_(plan.shapes.octaves),
-        near_(groups_near(least_iou_)),
+        near_(groups_near(least_iou_, octaves_)),
         few_shapes_(near_ == kAllGroups ? kAllGroups : 8 * size_t{2 * near_ + 1} * (2 * near_ + 1)),
         chains_(plan.rule.threshold, boxes) {}
 
@@ -138,7 +137,7 @@ class KeptPyramid {
   struct Shape {
     uint32_t key;                  // see shape_of()
     double least[2], greatest[2];  // sizes: width and height
-    double inverse_pitch[2];       // of cells as large as the least
+    double inverse_pitch[2];       // of cells, see new_shape()
     int levels;                    // of blocks
     uint64_t sum;                  // of its classes of sizes, for hashes
   };
@@ -167,14 +166,16 @@ class KeptPyramid {
     Shape shape{};
     shape.key = key;
     double cells = 0;  // that the largest box reaches over
+    // Cells are as large as the least box, or as far as boxes that meet can be apart if that is less.
+    const int finer = reach_ > 0.5 ? 0 : -std::ilogb(reach_) - 1;
     for (int axis = 0; axis < 2; ++axis) {
       const int group = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff);
       const int octave = group * octaves_ + kLeastOctave;
       shape.least[axis] = group == 0 ? 0.0 : std::ldexp(1.0, octave);
       shape.greatest[axis] = std::min(std::ldexp(1.0, octave + octaves_), std::numeric_limits<double>::max());
-      shape.inverse_pitch[axis] = std::ldexp(1.0, -octave);
+      shape.inverse_pitch[axis] = std::ldexp(1.0, std::min(finer - octave, 1022));
       const double largest = std::min(greatest_[axis], shape.greatest[axis] / least_iou_);
-      cells = std::max(cells, (largest + shape.greatest[axis]) * shape.inverse_pitch[axis] + 1.0);
+      cells = std::max(cells, (largest + shape.greatest[axis]) * reach_ * shape.inverse_pitch[axis] + 1.0);
     }
     shape.levels = 1;  // or as many as it takes to ask two blocks a side
     while (std::ldexp(1.0, 3 * shape.levels) < cells && shape.levels < kMostLevels) ++shape.levels;
@@ -192,9 +193,9 @@ class KeptPyramid {
            (!area_is_known | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
   }
 
-  // Sizes of which one is at least `least_iou` times the other lie so many octaves apart at most.
-  static uint32_t groups_near(double least_iou) {
-    return least_iou == 0.0 ? kAllGroups : static_cast<uint32_t>(std::ceil(-std::log2(least_iou))) + 1;
+  // Sizes of which one is at least `least_iou` times the other lie so many groups of octaves apart at most.
+  static uint32_t groups_near(double least_iou, int octaves) {
+    return least_iou == 0.0 ? kAllGroups : static_cast<uint32_t>(std::ceil(-std::log2(least_iou) / octaves)) + 1;
   }
 
   // The first of the groups of octaves whose boxes can be large enough for one in this group.
@@ -210,8 +211,9 @@ class KeptPyramid {
     if (!comparable(shape, box)) return false;
     detail::CellRange ranges[2];
     for (int axis = 0; axis < 2; ++axis) {
-      const double reach =
-          (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_ + std::abs(box.center[axis]) * 0x1p-50;
+      // Both centres, and what is added to one, are rounded by 2^-53 of themselves at most.
+      const double apart = (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_;
+      const double reach = apart + (std::abs(box.center[axis]) + apart) * 0x1p-51;
       ranges[axis] = {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
                       detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
     }

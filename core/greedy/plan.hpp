@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
+#include "boxes/box.hpp"
 #include "boxes/input.hpp"
 #include "boxes/scan.hpp"
 #include "greedy/grid_geometry.hpp"
@@ -26,17 +28,35 @@ struct Plan {
   static Plan of(const Input<T, Score>& input, double iou_threshold, const Extents& extents) {
     Plan plan{OverlapRule<T>::of(iou_threshold, extents), false, {}, tuning::kFewKeptForPyramid};
     if (plan.rule.ordinary_sizes && plan.rule.least_iou > tuning::kLeastIouOfGrid) {
-      const GridGeometry geometry(plan.rule.least_iou);
-      plan.uses_grid = geometry.covers(extents.sizes[0], extents.centers[0]) &&
-                       geometry.covers(extents.sizes[1], extents.centers[1]);
+      plan.uses_grid = all_near(input, extents, GridGeometry(plan.rule.least_iou));
     }
     if (plan.uses_grid) {
       plan.few_kept = tuning::kFewKeptForGrid;
     } else if (input.count > plan.few_kept) {
-      plan.shapes = PyramidShapes::in(input, plan.rule.least_iou == 0.0);
+      plan.shapes = PyramidShapes::in(input, plan.rule.least_iou);
       plan.few_kept = std::max(plan.few_kept, tuning::kFewKeptPerShape * plan.shapes.count);
     }
     return plan;
+  }
+
+ private:
+  // Whether all boxes are near enough to the origin for a grid: by the least size and the farthest centre of all, or,
+  // if that is too strict, box by box.
+  template <class Score>
+  static bool all_near(const Input<T, Score>& input, const Extents& extents, const GridGeometry& geometry) {
+    const auto near = [&](const Interval& sizes, const Interval& centers) {
+      return geometry.covers(sizes.least, std::max(std::abs(centers.least), std::abs(centers.greatest)));
+    };
+    if (near(extents.sizes[0], extents.centers[0]) && near(extents.sizes[1], extents.centers[1])) return true;
+    for (size_t row = 0; row < input.count; ++row) {
+      const Corners<T> box = input.corners(row);
+      const double x = 0.5 * box.x1 + 0.5 * box.x2, y = 0.5 * box.y1 + 0.5 * box.y2;
+      if (box.has_area() && !(geometry.covers(double(box.x2) - double(box.x1), std::abs(x)) &&
+                              geometry.covers(double(box.y2) - double(box.y1), std::abs(y)))) {
+        return false;
+      }
+    }
+    return true;
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_set>
@@ -31,10 +32,11 @@ struct PyramidShapes {
   int octaves = 1;   // of sizes that are treated alike,
   size_t count = 1;  // and how many shapes that gives, about, up to tuning::kFewShapes
 
-  // In a sample of the boxes. Where boxes of all sizes can meet, so many octaves that the shapes are few: a search goes
-  // through all of them then. Else one, so that boxes of a shape are of about one size.
+  // So many octaves that the shapes are few in a sample of the boxes, for a search goes through those near its own. No
+  // more than boxes that meet can be apart, so that those of a shape are of about one size; 0 of least_iou means any.
   template <class T, class Score>
-  static PyramidShapes in(const Input<T, Score>& input, bool all_sizes_meet) {
+  static PyramidShapes in(const Input<T, Score>& input, double least_iou) {
+    const double most_octaves = std::max(1.0, std::floor(-std::log2(least_iou)));
     constexpr size_t kSample = 1024;
     std::vector<Corners<T>> boxes;
     for (size_t k = 0; k < kSample; ++k) {
@@ -47,7 +49,7 @@ struct PyramidShapes {
         different.insert(shape_of(double(box.x2) - double(box.x1), double(box.y2) - double(box.y1), shapes.octaves));
       }
       shapes.count = std::min(different.size(), tuning::kFewShapes);
-      if (!all_sizes_meet || different.size() <= tuning::kFewShapes) return shapes;
+      if (different.size() <= tuning::kFewShapes || shapes.octaves >= most_octaves) return shapes;
     }
   }
 };

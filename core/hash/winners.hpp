@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "boxes/claims.hpp"
 #include "hash/cell_key.hpp"

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -39,7 +40,10 @@ class Interrupt {
     const auto now = std::chrono::steady_clock::now();
     if (now - asked_ < kPause) return;
     asked_ = now;
-    if (!given_up_()) return;
+    current_ = nullptr;  // whatever the caller does now is not part of the call
+    const bool given_up = given_up_();
+    current_ = this;
+    if (!given_up) return;
     stopped_ = true;
     throw Interrupted();
   }

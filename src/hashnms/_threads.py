@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 from hashnms import _core, _validate
 
@@ -13,7 +14,15 @@ def _available_cores() -> int:
     return os.cpu_count() or 1
 
 
+def _tell_main_thread() -> None:
+    """Long calls of the main thread ask for signals, so that Ctrl-C stops them."""
+    _core.set_main_thread(threading.main_thread().ident or 0)
+
+
 _core.set_num_threads(_available_cores())
+_tell_main_thread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_tell_main_thread)
 
 
 def get_num_threads() -> int:
