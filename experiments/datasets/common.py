@@ -221,9 +221,9 @@ def checked_boxes(values: Iterable[Sequence[float]], place: Callable[[int], str]
     """
     boxes = np.array(values, np.float64).reshape(-1, 4)
     far = ~(np.abs(boxes) <= _FARTHEST).all(axis=1)  # NaN, too
-    size = boxes[:, 2:] - boxes[:, :2]
-    flat = (size < 0).any(axis=1) if empty else ~(size > 0).all(axis=1)
-    for bad, need in ((far, f"coordinates must be finite and within {_FARTHEST:.0f}"), (flat, "x2 > x1 and y2 > y1")):
+    low, high = boxes[:, :2], boxes[:, 2:]
+    flat = ((high < low) if empty else (high <= low)).any(axis=1)
+    for bad, need in ((far, f"finite coordinates within {_FARTHEST:.0f}"), (flat, "x2 > x1 and y2 > y1")):
         if bad.any():
             row = int(bad.argmax())
             shown = ", ".join(f"{value:g}" for value in boxes[row])

@@ -18,6 +18,7 @@ from experiments.datasets.common import (
     DatasetError,
     Drawing,
     Image,
+    MissingError,
     checked_boxes,
     files_in,
     image_path,
@@ -47,7 +48,7 @@ def read(root: Path, split: str) -> Contents:
         images.append(_read_image(file, image_path(paths, file.stem, folder / "images", str(file))))
     if len(paths) != len(images):
         id = min(set(paths) - {image.id for image in images})
-        raise DatasetError(f"{folder / 'annotations'} must have {id}.txt for {paths[id]}, got no such file")
+        raise MissingError(f"{folder / 'annotations'} must have {id}.txt for {paths[id]}, got no such file")
     if not images:
         raise DatasetError(f"{folder} must have at least one image, got none")
     return CLASSES, images
