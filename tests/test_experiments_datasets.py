@@ -157,10 +157,11 @@ def test_crowdhuman_ignores_what_extra_says_and_heads_of_which_head_attr_says_so
         person | {"head_attr": {"ignore": 1}},
         person | {"extra": {"ignore": 0}},
     ]
+    people.append(person | {"tag": "mask"})  # of no class, whatever else it says
     file = root / "annotation_val.odgt"
     file.write_text(json.dumps({"ID": "val,00000001", "gtboxes": people}))
-    assert crowdhuman.read(root, "val")[1][0].ignore.tolist() == [True, False, False]
-    assert crowdhuman.read(root, "val", "hbox")[1][0].ignore.tolist() == [True, True, False]
+    assert crowdhuman.read(root, "val")[1][0].ignore.tolist() == [True, False, False, True]
+    assert crowdhuman.read(root, "val", "hbox")[1][0].ignore.tolist() == [True, True, False, True]
     assert crowdhuman.read(root, "val")[1][0].boxes[0].tolist() == [-3, 1, 6, 10]
 
 
