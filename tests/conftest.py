@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -47,6 +49,22 @@ def restored_threads() -> Iterator[None]:
     before = hashnms.get_num_threads()
     yield
     hashnms.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name of a format -> the folder of a dataset in it, of two training images and a test image."""
+    from experiments.generate import FORMATS, generate  # noqa: PLC0415  Pillow only where it is wanted
+    from tests.support.datasets import SMALL  # noqa: PLC0415
+
+    folder = tmp_path_factory.mktemp("drawn")
+    return {name: generate(name, folder / name, images=3, size=SMALL) for name in FORMATS}
+
+
+@pytest.fixture
+def copied(drawn: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A function that copies such a dataset, for a test to break."""
+    return lambda name: Path(shutil.copytree(drawn[name], tmp_path / name))
 
 
 @pytest.fixture

@@ -1,0 +1,38 @@
+"""The command line of the experiments: `python -m experiments --help`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import typer
+
+from experiments.commands import generate
+from experiments.datasets import DatasetError
+
+#: Name -> what runs; its docstring is the help.
+COMMANDS: dict[str, Callable[..., None]] = {
+    "generate": generate.command,
+}
+
+app = typer.Typer(
+    help="The paper's experiments: datasets, training, tables and figures.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(lambda: None)  # with one command, too, its name must be said
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+
+
+def main() -> None:
+    """Run a command; what is wrong with data or disk is said in one line, not in a traceback."""
+    try:
+        app(prog_name="python -m experiments")
+    except (DatasetError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
