@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import typer
 
-from experiments.commands import generate
-from experiments.datasets import DatasetError
+from experiments.commands import generate, train
 
 #: Name -> what runs; its docstring is the help.
 COMMANDS: dict[str, Callable[..., None]] = {
     "generate": generate.command,
+    "train": train.command,
 }
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ def main() -> None:
     """Run a command; what is wrong with data or disk is said in one line, not in a traceback."""
     try:
         app(prog_name="python -m experiments")
-    except (DatasetError, OSError) as error:
+    except (OSError, ValueError, FloatingPointError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -1,0 +1,72 @@
+"""`python -m experiments train`: trains a detector, or goes on training it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from experiments.configurations import CONFIGURATIONS
+from experiments.datasets import SOURCES, load
+from experiments.detectors import make_detector
+from experiments.train import train
+
+_PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def command(
+    configuration: Annotated[str, typer.Option(help=f"What to train: {', '.join(CONFIGURATIONS)}.")],
+    data: Annotated[Path, typer.Option(help="The folder of its dataset.")],
+    checkpoint: Annotated[Path, typer.Option(help="The file to save to, and to go on from if it is there.")],
+    backbone_weights: Annotated[
+        Path | None, typer.Option(help="Weights of the backbone to start from: NPZ, or a file of torch.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="How many steps in all, in place of the epochs.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so many minutes; the same command goes on.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of images, flips and sampling.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, ...")] = "cpu",
+    precision: Annotated[str, typer.Option(help=f"{', '.join(_PRECISIONS)}.")] = "float32",
+) -> None:
+    """Train a detector of the paper. Interrupted with Ctrl-C, the same command goes on from the last checkpoint.
+
+    Example: python -m experiments train --configuration faster_rcnn-carpk-cpu --data carpk --checkpoint carpk.pt
+    """
+    if configuration not in CONFIGURATIONS:
+        raise typer.BadParameter(f"must be one of {', '.join(CONFIGURATIONS)}, got {configuration!r}")
+    if precision not in _PRECISIONS:
+        raise typer.BadParameter(f"must be one of {', '.join(_PRECISIONS)}, got {precision!r}")
+    settings = CONFIGURATIONS[configuration]
+    console = Console()
+    dataset = load(settings.dataset, data, SOURCES[settings.dataset].train)
+    console.print(str(dataset), highlight=False)
+    torch.manual_seed(seed)
+    model = make_detector(settings, backbone_weights)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    start, seconds, loss, done = time.monotonic(), 0.0, 0.0, 0
+    training = train(
+        model,
+        dataset,
+        settings,
+        checkpoint,
+        seed=seed,
+        device=device,
+        precision=_PRECISIONS[precision],
+        steps=steps,
+    )
+    with Progress(*columns, console=console) as progress, closing(training):
+        task = progress.add_task("training", total=None)
+        for state in training:
+            now = sum(state.losses.values())
+            loss = now if done == 0 else 0.98 * loss + 0.02 * now
+            seconds, done = seconds + state.seconds, done + 1
+            description = f"loss {loss:.3f}, {seconds / done:.2f} s a step"
+            progress.update(task, completed=state.step, total=state.steps, description=description)
+            if minutes is not None and time.monotonic() - start > 60 * minutes:
+                break
+    console.print(f"{done:,} steps, mean loss {loss:.3f}, in {checkpoint}", highlight=False, soft_wrap=True)
