@@ -99,7 +99,8 @@ def errors_of(checker, script, folder):
     file.write_text(script)
     place = str(Path(hashnms.__file__).parent.parent)
     command = [*CHECKERS[checker], str(file)]
-    environment = {**os.environ, "MYPYPATH": place, "PYTHONPATH": place}
+    paths = {} if "site-packages" in place else {"MYPYPATH": place, "PYTHONPATH": place}
+    environment = {**os.environ, **paths}
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     numbers = re.findall(r"user\.py:(\d+)(?::\d+)?(?: -|:) error", run.stdout)
     return {script.split("\n")[int(number) - 1] for number in numbers}, run.stdout + run.stderr
