@@ -9,16 +9,12 @@
 #include "boxes/box.hpp"
 #include "boxes/labels.hpp"
 #include "boxes/lanes.hpp"
+#include "greedy/plan.hpp"
 #include "greedy/ranked_boxes.hpp"
 #include "greedy/suppressors.hpp"
 #include "support/dispatch.hpp"
-#include "support/tuning.hpp"
 
 namespace hashnms::detail {
-
-// Beyond, it is faster to look for kept ones.
-template <class T>
-inline constexpr size_t kFewRanked = tuning::kFewBytesRanked / sizeof(T);
 
 // Boxes by rank, at most kFewRanked<T>, and of each the rank of the kept box that removes it: its own if it is kept.
 template <class T>

@@ -74,7 +74,7 @@ template <bool want_first, class T>
 void keep_greedily(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Suppressors& suppressors) {
   const T threshold = plan.rule.threshold;
   if (threshold >= T(1)) return detail::keep_all(ranked, most, suppressors);
-  if (ranked.size() <= detail::kFewRanked<T>) return detail::keep_few(ranked, threshold, most, suppressors);
+  if (ranked.size() <= kFewRanked<T>) return detail::keep_few(ranked, threshold, most, suppressors);
   KeptList<T> list(threshold);
   detail::keep_with_list(ranked, std::min(most, plan.few_kept), most, list, suppressors);
   if (ranked.done() || ranked.kept == most) return;

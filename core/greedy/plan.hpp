@@ -15,6 +15,10 @@
 
 namespace hashnms {
 
+// Up to so many boxes it is faster to try each kept one on all that come after it (few.hpp).
+template <class T>
+inline constexpr size_t kFewRanked = tuning::kFewBytesRanked / sizeof(T);
+
 // Kept boxes are found by a list while they are few; then by a grid, or by a pyramid where the threshold is low, some
 // boxes have sizes that floats round coarsely, or some lie too far out for their size.
 template <class T>
@@ -27,6 +31,7 @@ struct Plan {
   template <class Score>
   static Plan of(const Input<T, Score>& input, double iou_threshold, const Extents& extents) {
     Plan plan{OverlapRule<T>::of(iou_threshold, extents), false, {}, tuning::kFewKeptForPyramid};
+    if (input.count <= kFewRanked<T>) return plan;  // they need no index
     if (plan.rule.ordinary_sizes && plan.rule.least_iou > tuning::kLeastIouOfGrid) {
       plan.uses_grid = all_near(input, extents, GridGeometry(plan.rule.least_iou));
     }

@@ -177,11 +177,12 @@ def nms(
     >>> nms(boxes, [0.8, 0.9, 0.5], 0.5, return_suppressor=True)[1]
     array([1, 1, 2])
     """
-    call = NMS_SUPPRESSOR if return_suppressor else NMS
     if type(boxes) is np.ndarray:
-        result = call.core(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
+        core = _core.nms_suppressor if return_suppressor else _core.nms
+        result = core(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
         if result is not None:
             return result
+    call = NMS_SUPPRESSOR if return_suppressor else NMS
     return call.answer(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
 
 
