@@ -122,6 +122,7 @@ def test_batched_nms_takes_groups_of_any_type(idxs):
     assert batched_nms(BOXES.tolist(), SCORES.tolist(), idxs, 0.5).tolist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_batched_nms_takes_what_that_of_torchvision_takes():
     torch = pytest.importorskip("torch")
     ops = pytest.importorskip("torchvision").ops

@@ -95,6 +95,7 @@ EXPORTERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", EXPORTERS)
 def test_code_is_exported_with_the_op_of_torchvision(way):
     export = EXPORTERS[way]
@@ -122,6 +123,7 @@ def test_code_that_is_compiled_and_not_exported_has_ours():
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Faster R-CNN", *ONE_STAGE])
 def test_an_accelerated_model_is_exported_as_the_plain_one(name):
     """By trace: `torch.export` takes none of torchvision's detectors (torch 2.15), whatever their NMS."""
@@ -133,6 +135,7 @@ def test_an_accelerated_model_is_exported_as_the_plain_one(name):
     assert "hashnms" not in str(traced.inlined_graph)
 
 
+@pytest.mark.slow
 def test_a_suppression_is_never_exported_as_another():
     model = accelerate(copy.deepcopy(detector("SSD")), final="hnms:0.7/1")
     with pytest.raises(torch.onnx.errors.UnsupportedOperatorError, match="hashnms::suppress"):

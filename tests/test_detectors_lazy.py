@@ -17,6 +17,7 @@ def run(code):
     return result.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_parts_are_imported_on_first_use():
     pytest.importorskip("torchvision")
     code = """

@@ -65,6 +65,7 @@ def run(script, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.parametrize(
     ("imports", "calls"),
@@ -81,6 +82,7 @@ def test_the_first_call_may_be_one_in_a_graph(imports, calls):
     assert result.returncode == 0, result.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_a_saved_program_needs_an_import_to_be_loaded(tmp_path):
     """docs/gpu.md says which."""
     path = str(tmp_path / "model.pt2")

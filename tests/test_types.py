@@ -106,6 +106,7 @@ def errors_of(checker, script, folder):
     return {script.split("\n")[int(number) - 1] for number in numbers}, run.stdout + run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_torch", [False, True])
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_checker_tells_what_comes_out_and_which_calls_are_wrong(checker, with_torch, tmp_path):
