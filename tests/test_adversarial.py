@@ -26,16 +26,20 @@ def unfolded(words):
 
 
 def crowding_labels(multiplier, count):
-    """Labels of identical boxes, whose keys are label + 1: the hashes of all keys are next to each other."""
+    """Labels of identical boxes [0, 0, 10, 10]: the hashes of all keys are next to each other.
+
+    A key is 1 + label * 64 + 8 * m + n, and m = n = 3.
+    """
     inverse = np.uint64(pow(int(multiplier), -1, 2**64))
-    keys = unfolded(np.arange(1, 4 * count, dtype=np.uint64) * inverse)
-    labels = keys[keys < 2**63].astype(np.int64) - 1
-    return np.concatenate([[0], labels[: count - 1]])
+    keys = unfolded(np.arange(1, 300 * count, dtype=np.uint64) * inverse) - np.uint64(1)
+    keys = keys[(keys < 2**62) & (keys % np.uint64(64) == 27)]
+    assert len(keys) >= count
+    return np.concatenate([[0], (keys // np.uint64(64)).astype(np.int64)])[:count]
 
 
-def old_cells(iou_threshold):
+def old_cells(iou_threshold, dtype):
     """How many cells of the grid lie side by side in one unit, for boxes of size 1."""
-    least = min(iou_threshold, 1 - 2**-20) * (1 - 64 * np.finfo(np.float32).eps)
+    least = min(iou_threshold, 1 - 2**-20) * (1 - 64 * np.finfo(dtype).eps)
     width = -1.05 * math.log2(least)
     pitch = math.log2((2**width + 1) * (1 - least) / (1 + least)) + 2 * 0.0861 + 1e-9
     exponent = -(width + 0.01 + pitch)
@@ -44,7 +48,7 @@ def old_cells(iou_threshold):
 
 def boxes_in_cells(x, y, iou_threshold, dtype):
     """Boxes of size 1 with centres in the middle of these cells."""
-    centers = np.stack([x + 0.5, y + 0.5], axis=1) / old_cells(iou_threshold)
+    centers = np.stack([x + 0.5, y + 0.5], axis=1) / old_cells(iou_threshold, dtype)
     return np.concatenate([centers - 0.5, centers + 0.5], axis=1).astype(dtype)
 
 
@@ -73,7 +77,7 @@ def hnms_with(labels):
 
 def nms_in(cells, dtype, labels=None):
     x, y = cells
-    return boxes_in_cells(x, y, 0.5, dtype), {"labels": labels}
+    return boxes_in_cells(x, y, 0.5, dtype), {"labels": labels, "max_output": len(x) - 1}  # all labels at once
 
 
 HNMS = {
@@ -146,7 +150,7 @@ def test_nms_of_adversarial_input_is_the_references(construction):
     boxes = np.tile(boxes, (2, 1))
     labels = None if options["labels"] is None else np.tile(options["labels"], 2)
     scores = np.random.default_rng(3).permutation(6000).astype(boxes.dtype)
-    keep, suppressor = hashnms.nms(boxes, scores, 0.5, labels=labels, return_suppressor=True)
+    keep, suppressor = hashnms.nms(boxes, scores, 0.5, labels=labels, return_suppressor=True, max_output=5999)
     expected = reference.nms(boxes, scores, 0.5, labels=labels)
     assert np.array_equal(keep, expected[0])
     assert np.array_equal(suppressor, expected[1])
