@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 import typer
 
-from experiments.commands import generate, train
+from experiments.commands import figure, generate, raw, table, train
 
 #: Name -> what runs; its docstring is the help.
 COMMANDS: dict[str, Callable[..., None]] = {
     "generate": generate.command,
     "train": train.command,
+    "raw": raw.command,
+    "table": table.command,
+    "figure": figure.command,
 }
 
 app = typer.Typer(

@@ -10,9 +10,8 @@ from typing import Annotated
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from experiments.configurations import CONFIGURATIONS
+from experiments.commands.common import ConfigurationOption, bar, configuration_of
 from experiments.datasets import SOURCES, load
 from experiments.detectors import make_detector
 from experiments.train import train
@@ -21,7 +20,7 @@ _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": 
 
 
 def command(
-    configuration: Annotated[str, typer.Option(help=f"What to train: {', '.join(CONFIGURATIONS)}.")],
+    configuration: ConfigurationOption,
     data: Annotated[Path, typer.Option(help="The folder of its dataset.")],
     checkpoint: Annotated[Path, typer.Option(help="The file to save to, and to go on from if it is there.")],
     backbone_weights: Annotated[
@@ -37,17 +36,14 @@ def command(
 
     Example: python -m experiments train --configuration faster_rcnn-carpk-cpu --data carpk --checkpoint carpk.pt
     """
-    if configuration not in CONFIGURATIONS:
-        raise typer.BadParameter(f"must be one of {', '.join(CONFIGURATIONS)}, got {configuration!r}")
     if precision not in _PRECISIONS:
         raise typer.BadParameter(f"must be one of {', '.join(_PRECISIONS)}, got {precision!r}")
-    settings = CONFIGURATIONS[configuration]
+    settings = configuration_of(configuration)
     console = Console()
     dataset = load(settings.dataset, data, SOURCES[settings.dataset].train)
     console.print(str(dataset), highlight=False)
     torch.manual_seed(seed)
     model = make_detector(settings, backbone_weights)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     start, seconds, loss, done = time.monotonic(), 0.0, 0.0, 0
     training = train(
         model,
@@ -59,14 +55,13 @@ def command(
         precision=_PRECISIONS[precision],
         steps=steps,
     )
-    with Progress(*columns, console=console) as progress, closing(training):
-        task = progress.add_task("training", total=None)
+    with bar(console, "training") as update, closing(training):
         for state in training:
             now = sum(state.losses.values())
             loss = now if done == 0 else 0.98 * loss + 0.02 * now
             seconds, done = seconds + state.seconds, done + 1
             description = f"loss {loss:.3f}, {seconds / done:.2f} s a step"
-            progress.update(task, completed=state.step, total=state.steps, description=description)
+            update(state.step, state.steps, description)
             if minutes is not None and time.monotonic() - start > 60 * minutes:
                 break
     console.print(f"{done:,} steps, mean loss {loss:.3f}, in {checkpoint}", highlight=False, soft_wrap=True)

@@ -1,0 +1,47 @@
+"""What the commands share: their options, and a bar that shows how far they are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from experiments.configurations import CONFIGURATIONS, Configuration
+
+RESULTS = Path("build/experiments")
+
+ResultsOption = Annotated[Path, typer.Option(help="The folder to write to.")]
+ImagesOption = Annotated[int | None, typer.Option(min=1, help="Only so many images.")]
+TimedOption = Annotated[int, typer.Option(min=0, help="Times are those of the first so many images, as in the paper.")]
+ConfigurationOption = Annotated[str, typer.Option(help=f"One of {', '.join(CONFIGURATIONS)}.")]
+
+
+def configuration_of(name: str) -> Configuration:
+    if name not in CONFIGURATIONS:
+        raise typer.BadParameter(f"must be one of {', '.join(CONFIGURATIONS)}, got {name!r}")
+    return CONFIGURATIONS[name]
+
+
+@contextmanager
+def bar(console: Console, text: str) -> Iterator[Callable[..., None]]:
+    """A progress bar on a terminal; elsewhere a line now and then. Call what it gives with done, total and a text."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    shown = -1.0
+
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(text, total=None)
+
+        def update(done: int, total: int, description: str = text, **_: Any) -> None:
+            nonlocal shown
+            progress.update(task, completed=done, total=total, description=description)
+            if not console.is_terminal and (done / max(total, 1) >= shown + 0.05 or done == total):
+                shown = done / max(total, 1)
+                print(f"{description}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+        yield update

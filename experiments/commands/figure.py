@@ -1,0 +1,41 @@
+"""`python -m experiments figure`: one of the paper's figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from experiments.commands.common import RESULTS, ImagesOption, ResultsOption, TimedOption, bar
+from experiments.figures import FIGURES, OF_RAW
+from experiments.raw import RawFolder
+from experiments.results import make_figure
+
+
+def command(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(FIGURES)}.")],
+    raw: Annotated[Path | None, typer.Option(help=f"A folder of raw boxes, for {', '.join(OF_RAW)}.")] = None,
+    results: ResultsOption = RESULTS,
+    images: ImagesOption = None,
+    timed: TimedOption = 100,
+) -> None:
+    """Measure and draw one of the paper's figures.
+
+    bound: the lowest IoU in a cell. alpha: accuracy over alpha and K. p1: accuracy over time, with more and more boxes.
+    softnms: the same with Soft-NMS.
+
+    Writes PNG and SVG, JSON and Markdown. Interrupted, the same command goes on.
+
+    Example: python -m experiments figure alpha --raw raw/faster_rcnn-carpk --images 100
+    """
+    if name not in FIGURES:
+        raise typer.BadParameter(f"must be one of {', '.join(FIGURES)}, got {name!r}", param_hint="NAME")
+    if (raw is None) == (name in OF_RAW):
+        raise typer.BadParameter(f"must be {'given' if raw is None else 'left out'} for {name}", param_hint="--raw")
+    console = Console()
+    with bar(console, f"figure {name}") as update:
+        folder = None if raw is None else RawFolder(raw)
+        path = make_figure(name, folder, results, update, images=images, timed_images=timed)
+    console.print(f"{path}.png and .svg", highlight=False, soft_wrap=True)

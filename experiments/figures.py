@@ -1,0 +1,175 @@
+"""The paper's figures: what each of them measures, and how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+from benchmarks.tables import rows as markdown
+from experiments import methods
+from experiments.configurations import Suppressing
+from experiments.datasets import DatasetError
+from experiments.measure import Plan, Setting
+from experiments.methods import NUM_HASHES, Method
+from experiments.tables import Record, Row, described, time_of
+from hashnms import iou_lower_bound
+
+ALPHAS = tuple(round(0.5 + 0.05 * step, 2) for step in range(9))
+CANDIDATES = (100, 300, 1000, 2000, 3000, 5000, 9000)
+
+
+def _over_alpha(suppressing: Suppressing, of_proposals: bool) -> Iterator[Setting]:
+    """NMS, and HNMS in its place or before it for every alpha and K."""
+    for alpha in (*ALPHAS, suppressing.alpha):
+        choose = methods.proposals if of_proposals else methods.detections
+        for method in choose(alpha, suppressing.iou_threshold):
+            if method.by == "hashnms":
+                yield Setting(method, suppressing.candidates)
+
+
+def _over_candidates(suppressing: Suppressing, of_proposals: bool) -> Iterator[Setting]:
+    """NMS and HNMS with the paper's alpha for every P1."""
+    choose = methods.proposals if of_proposals else methods.detections
+    yield from _for_every_count(choose(suppressing.alpha, suppressing.iou_threshold), suppressing)
+
+
+def _soft_over_candidates(suppressing: Suppressing, of_proposals: bool) -> Iterator[Setting]:
+    del of_proposals
+    yield from _for_every_count(methods.soft_detections(suppressing.alpha), suppressing)
+
+
+def _for_every_count(some: list[Method], suppressing: Suppressing) -> Iterator[Setting]:
+    for count in CANDIDATES:
+        if count <= suppressing.candidates:
+            yield from (Setting(method, count) for method in some if method.num_hashes in (None, 1, 4))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the paper's figures."""
+
+    title: str
+    settings: Callable[[Suppressing, bool], Iterator[Setting]]
+    draw: Callable[[Any, Record], None]
+    timed: bool
+    of_proposals: bool | None = None  # None: both kinds of boxes have one
+
+
+def plan_of(name: str, of: str, suppressing: Suppressing, of_proposals: bool, **limits: Any) -> Plan:
+    """What a figure measures of the raw boxes of this name."""
+    figure = FIGURES[name]
+    if figure.of_proposals not in (None, of_proposals):
+        kinds = {True: "proposals of an RPN", False: "boxes of a one-stage detector"}
+        raise DatasetError(f"figure {name} must be of {kinds[not of_proposals]}, got {kinds[of_proposals]}")
+    settings = list({(one.answer, one.method.by): one for one in figure.settings(suppressing, of_proposals)}.values())
+    if not figure.timed:
+        limits["timed_images"] = 0
+    return Plan(f"{name}-{of}", settings, suppressing, of_proposals, **limits)
+
+
+def draw(name: str, record: Record, path: Path) -> None:
+    """Write the figure as PNG and SVG, beside and then into place; SVG has the same bytes each time."""
+    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hashnms", "font.size": 9}):
+        FIGURES[name].draw(axes, record)
+        axes.set_title(
+            f"{FIGURES[name].title}\n{described(record)}" if record["rows"] else FIGURES[name].title, fontsize=8
+        )
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for suffix, metadata in (("png", {}), ("svg", {"Date": None})):
+            beside = path.with_name(f".{path.name}.{suffix}")
+            figure.savefig(beside, format=suffix, dpi=144, metadata=metadata)
+            beside.replace(path.with_name(f"{path.name}.{suffix}"))
+    plt.close(figure)
+
+
+def quality_of(record: Record) -> tuple[str, str]:
+    """What is drawn on the y axis: average precision, or recall where there is no second stage."""
+    has_precision = "map_50" in record["rows"][0]
+    return ("map_50", "mAP@0.5, %") if has_precision else ("proposal_recall_70", "recall@0.7 of proposals, %")
+
+
+def _draw_alpha(axes: Any, record: Record) -> None:
+    key, label = quality_of(record)
+    plain = next(row for row in record["rows"] if row["num_hashes"] is None)
+    axes.axhline(100 * plain[key], color="black", linestyle="--", label="NMS")
+    for count in NUM_HASHES:
+        points = sorted((row["alpha"], 100 * row[key]) for row in record["rows"] if row["num_hashes"] == count)
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=f"HNMS, K = {count}")
+    axes.set(xlabel="alpha", ylabel=label)
+
+
+def _draw_candidates(axes: Any, record: Record) -> None:
+    """A line for each method, a point for each P1, as in the paper."""
+    key, label = quality_of(record)
+    device = next(iter(record["rows"][0]["ms"]))
+    series: dict[str, list[tuple[float, float, int]]] = {}
+    for row in record["rows"]:
+        hashes = f" {row['alpha']:g}/{row['num_hashes']}" if row["num_hashes"] else ""
+        name = f"{row['method'].replace('HNMS', f'HNMS{hashes}')} ({row['by']})"
+        series.setdefault(name, []).append((time_of(row, device)[0], 100 * row[key], row["candidates"]))
+    for name, points in series.items():
+        ours = name.endswith("(hashnms)")
+        times, values, counts = zip(*sorted(points, key=lambda point: point[2]), strict=True)
+        style = {"linewidth": 1.6} if ours else {"linewidth": 1, "linestyle": "--"}
+        axes.semilogx(times, values, marker="o", markersize=3, label=name, **style)
+        for time, value, count in zip(times, values, counts, strict=True):
+            axes.annotate(f"{count:,}", (time, value), fontsize=5, xytext=(2, 2), textcoords="offset points")
+    axes.set(xlabel=f"suppression, ms an image ({device})", ylabel=label)
+
+
+def _draw_bound(axes: Any, record: Record) -> None:
+    del record
+    alphas = np.linspace(0.01, 0.99, 197)
+    axes.plot(alphas, [iou_lower_bound(alpha) for alpha in alphas], label="lowest IoU of two boxes of a cell")
+    for alpha in (0.7, 0.73):
+        axes.plot(
+            alpha, iou_lower_bound(alpha), "o", markersize=4, label=f"alpha {alpha:g}: {iou_lower_bound(alpha):.4f}"
+        )
+    axes.set(xlabel="alpha", ylabel="IoU")
+
+
+FIGURES: dict[str, Figure] = {
+    "bound": Figure("The IoU bound over alpha", lambda *_: iter(()), _draw_bound, False),
+    "alpha": Figure("Accuracy over alpha and K", _over_alpha, _draw_alpha, False),
+    "p1": Figure("Accuracy over time, P1 at each point", _over_candidates, _draw_candidates, True),
+    "softnms": Figure(
+        "Soft-NMS: accuracy over time, P1 at each point", _soft_over_candidates, _draw_candidates, True, False
+    ),
+}
+
+#: Those that are drawn from raw boxes.
+OF_RAW = [name for name in FIGURES if name != "bound"]
+
+
+def lines(name: str, record: Record) -> Iterator[str]:
+    """The points of a figure as Markdown: a row a method, a column for each alpha or P1."""
+    key, label = quality_of(record)
+    yield f"## {FIGURES[name].title}\n"
+    yield f"{described(record)} {label}{' (and ms)' if FIGURES[name].timed else ''}:\n"
+    column = "alpha" if name == "alpha" else "candidates"
+    found: dict[tuple[str, str], dict[Any, Row]] = {}
+    for row in record["rows"]:
+        hashes = f", K = {row['num_hashes']}" if row["num_hashes"] else ""
+        found.setdefault((row["method"] + hashes, row["by"]), {})[row[column]] = row
+    values = sorted({row[column] for row in record["rows"]} - {None})
+
+    def cell(row: Row | None) -> str:
+        if row is None:
+            return ""
+        times = [time for device in row["ms"] if (time := time_of(row, device))]
+        return f"{100 * row[key]:.1f}" + "".join(f" ({time[0]:,.2f})" for time in times)
+
+    body = (
+        [*names, *(cell(of_method.get(value, of_method.get(None))) for value in values)]
+        for names, of_method in found.items()
+    )
+    yield from markdown(["method", "by", *(f"{value:,}" for value in values)], body, left=2)

@@ -1,0 +1,274 @@
+"""Runs methods over raw boxes: how long each takes, and how good what it leaves is.
+
+An image is read once and goes through all settings. What came of it is kept in a file of its own until the last image
+is done, so that an interrupted measurement goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import hashnms
+from experiments.configurations import Suppressing
+from experiments.datasets import DatasetError
+from experiments.methods import Method, Timed, cut_of, run
+from experiments.raw import Integers, Raw, RawFolder
+from hashnms import Suppression, set_num_threads
+from hashnms.boxes import pairwise_iou
+from hashnms.evaluate import average_precision
+
+#: A method is timed so often an image, and the best time counts; one that takes longer than SLOW seconds, once.
+ROUNDS, SLOW = 5, 0.2
+#: The NMS of a second stage is the same for all.
+_SECOND_NMS = 0.5
+_RECALLS = {"proposal_recall_50": 0.5, "proposal_recall_70": 0.7}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A method on the best so many boxes of each level, the paper's P1."""
+
+    method: Method
+    candidates: int
+
+    @property
+    def answer(self) -> str:
+        """Settings of the same answer differ in time only."""
+        return f"top:{self.candidates}+{self.method.suppression}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured of a folder of raw boxes."""
+
+    name: str
+    settings: list[Setting]
+    suppressing: Suppressing
+    of_proposals: bool  # boxes of an RPN, of which a second stage makes detections
+    timed_images: int = 100
+    images: int | None = None  # as many as there are
+    devices: tuple[str, ...] = field(default_factory=lambda: ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",))
+
+    @property
+    def cut(self) -> Suppression:
+        return cut_of(self.suppressing)
+
+    def labels(self, raw: Raw) -> Integers:
+        """What boxes must share to meet: the level of proposals, the class of detections."""
+        return raw.level if self.of_proposals else raw.labels
+
+    def digest(self, folder: RawFolder) -> str:
+        """Another one, another measurement."""
+        settings = [(setting.answer, setting.method.by) for setting in self.settings]
+        files = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in folder.files]
+        said = [settings, str(self.suppressing), self.timed_images, self.devices, files, hashnms.__version__]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
+def measure(
+    folder: RawFolder, plan: Plan, results: Path, done: Callable[[int, int], None] = lambda *_: None
+) -> dict[str, Any]:
+    """Times, average precision and recall of every setting.
+
+    Args:
+        folder: raw boxes; without ground truth there are only times.
+        plan: what to measure.
+        results: a folder to keep what is done in, until all is.
+        done: called before the first image and after each with how many are done, and how many there are.
+
+    Returns:
+        What a table or a figure is made of: what was measured where, and a row a setting.
+    """
+    parts = results / f".{plan.name}-{plan.digest(folder)}"
+    parts.mkdir(parents=True, exist_ok=True)
+    count = len(folder) if plan.images is None else min(plan.images, len(folder))
+    threads = hashnms.get_num_threads()
+    set_num_threads(1)  # as the others have
+    try:
+        for index in range(count):
+            done(index, count)
+            part = parts / f"{folder.files[index].stem}.npz"
+            if not part.exists():
+                _save(part, _of_image(folder[index], plan, timed=index < plan.timed_images))
+        done(count, count)
+    finally:
+        set_num_threads(threads)
+    record = _collected(folder, plan, [parts / f"{file.stem}.npz" for file in folder.files[:count]])
+    shutil.rmtree(parts)
+    return record
+
+
+def _save(file: Path, arrays: dict[str, Any]) -> None:
+    beside = file.with_name(f".{file.name}")
+    with beside.open("wb") as stream:
+        np.savez(stream, **arrays)
+    beside.replace(file)
+
+
+def _of_image(raw: Raw, plan: Plan, timed: bool) -> dict[str, Any]:
+    """Detections and times of all settings, as arrays by name."""
+    found: dict[str, Any] = {}
+    labels = plan.labels(raw)
+    for candidates in dict.fromkeys(setting.candidates for setting in plan.settings):
+        rows = raw.best(candidates)
+        settings = [setting for setting in plan.settings if setting.candidates == candidates]
+        arrays = raw.boxes[rows], raw.scores[rows], labels[rows]
+        for setting in settings:
+            if f"{setting.answer}/kept" not in found:
+                left, scores, kept = _left(raw, plan, setting, rows)
+                found |= {f"{setting.answer}/kept": np.array([len(rows), kept])}
+                found |= {f"{setting.answer}/{name}": value for name, value in _final(raw, plan, left, scores)}
+        for device in plan.devices if timed else ():
+            tensors = [torch.from_numpy(array).to(device) for array in arrays]
+            for setting, milliseconds, differing in _timed(settings, tensors, device):
+                name = f"{setting.answer}/{setting.method.by}/{device}"
+                found |= {f"{name}/{stage}": np.float64(value) for stage, value in milliseconds.items()}
+                found[f"{name}/differing"] = np.int64(differing)
+    return found
+
+
+def _left(raw: Raw, plan: Plan, setting: Setting, rows: Integers) -> tuple[Integers, Any, int]:
+    """Of the best rows, those that are left in the end, their scores, and how many the suppression itself keeps."""
+    labels = plan.labels(raw)
+    kept, scores = setting.method.suppression(raw.boxes[rows], raw.scores[rows], labels[rows])
+    cut = plan.cut(raw.boxes[rows[kept]], scores, labels[rows[kept]])
+    return rows[kept[cut.keep]], cut.scores, len(kept)
+
+
+def left_by_any(raw: Raw, plans: list[Plan]) -> Integers:
+    """The rows that at least one setting leaves: those that a second stage must see. By decreasing score."""
+    answers = {setting.answer: (plan, setting) for plan in plans for setting in plan.settings}
+    chosen = [_left(raw, plan, setting, raw.best(setting.candidates))[0] for plan, setting in answers.values()]
+    rows = np.unique(np.concatenate(chosen))
+    best_first: Integers = rows[np.argsort(-raw.scores[rows], kind="stable")]
+    return best_first
+
+
+def _final(raw: Raw, plan: Plan, left: Integers, scores: Any) -> Iterator[tuple[str, Any]]:
+    """What is evaluated of the boxes that are left: of proposals also how many objects they cover."""
+    boxes, labels = raw.boxes[left], raw.labels[left]
+    if plan.of_proposals and raw.truth is not None:
+        objects = raw.truth.boxes[~raw.truth.ignore]
+        overlap = pairwise_iou(objects, boxes).max(axis=1, initial=0.0)
+        yield "covered", np.array([int((overlap >= least).sum()) for least in _RECALLS.values()])
+    if plan.of_proposals:
+        if raw.second is None:
+            return
+        if not raw.second.seen[left].all():
+            missing = int((~raw.second.seen[left]).sum())
+            need = f"the second stage must have seen all proposals that {plan.name} leaves"
+            mend = "run the command raw with --all-proposals or more --sweep-images"
+            raise DatasetError(f"{need}, got {missing} that it has not: {mend}")
+        chosen = np.zeros(len(raw.boxes), bool)
+        chosen[left] = True
+        use = chosen[raw.second.rows]
+        boxes, scores, labels = raw.second.boxes[use], raw.second.scores[use], raw.second.labels[use]
+        keep = hashnms.nms(boxes, scores, _SECOND_NMS, labels=labels)[: plan.suppressing.evaluated]
+        boxes, scores, labels = boxes[keep], scores[keep], labels[keep]
+    yield from (("boxes", boxes), ("scores", scores), ("labels", labels))
+
+
+def _timed(settings: list[Setting], tensors: list[Any], device: str) -> Iterator[tuple[Setting, dict[str, float], int]]:
+    """The best of several rounds, in each of which all have a turn; and how many boxes are not the answer's."""
+    best: dict[int, Timed] = {}
+    for round_number in range(ROUNDS):
+        for number, setting in enumerate(settings):
+            slow = number in best and sum(best[number].milliseconds.values()) > 1e3 * SLOW
+            if round_number == 0 or not slow:
+                this = run(setting.method, *tensors, now=_clock(device))
+                if number not in best or sum(this.milliseconds.values()) < sum(best[number].milliseconds.values()):
+                    best[number] = this
+    for number, setting in enumerate(settings):
+        answer: Any = setting.method.suppression(*tensors).keep
+        differing = set(answer.tolist()) ^ set(best[number].keep.tolist())
+        yield setting, best[number].milliseconds, len(differing)
+
+
+def _clock(device: str) -> Callable[[], float]:
+    """Seconds, when the device has done what it was told."""
+    if torch.device(device).type != "cuda":
+        return time.perf_counter
+
+    def now() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return now
+
+
+def _collected(folder: RawFolder, plan: Plan, parts: list[Path]) -> dict[str, Any]:
+    """All images together."""
+    of_images = [dict(np.load(part, allow_pickle=False)) for part in parts]
+    raws = [folder[number] for number in range(len(parts))]
+    quality = {answer: _quality(answer, of_images, raws) for answer in {s.answer for s in plan.settings}}
+    rows = []
+    for setting in plan.settings:
+        method, hashed = setting.method, setting.method.suppression.steps[0]
+        row = {
+            "method": method.name,
+            "by": method.by,
+            "suppression": str(method.suppression),
+            "alpha": getattr(hashed, "alpha", None),
+            "num_hashes": method.num_hashes,
+            "candidates": setting.candidates,
+        }
+        times = {device: _times(f"{setting.answer}/{method.by}/{device}", of_images) for device in plan.devices}
+        rows.append(row | quality[setting.answer] | {"ms": times})
+    network = [raw.network_ms for raw in raws[: plan.timed_images] if raw.network_ms is not None]
+    second = [raw.second_ms for raw in raws[: plan.timed_images] if raw.second_ms is not None]
+    return {
+        "name": plan.name,
+        "raw": folder.name,
+        "about": folder.about,
+        "images": len(parts),
+        "timed_images": min(plan.timed_images, len(parts)),
+        "network_ms": statistics.fmean(network) if network else None,
+        "second_ms": statistics.fmean(second) if second else None,
+        "rows": rows,
+    }
+
+
+def _quality(answer: str, of_images: list[dict[str, Any]], raws: list[Raw]) -> dict[str, Any]:
+    boxes_in, kept = np.mean([part[f"{answer}/kept"] for part in of_images], axis=0)
+    measured: dict[str, Any] = {"boxes_in": float(boxes_in), "kept": float(kept)}
+    truths = [raw.truth for raw in raws]
+    if any(truth is None for truth in truths):
+        return measured
+    if f"{answer}/covered" in of_images[0]:
+        objects = sum(int((~truth.ignore).sum()) for truth in truths if truth is not None)
+        covered = np.sum([part[f"{answer}/covered"] for part in of_images], axis=0)
+        measured |= dict(zip(_RECALLS, (covered / max(objects, 1)).tolist(), strict=True))
+    if f"{answer}/boxes" in of_images[0]:
+        found = [tuple(part[f"{answer}/{name}"] for name in ("boxes", "scores", "labels")) for part in of_images]
+        precision = average_precision(found, truths)  # type: ignore[arg-type]  # none is None
+        measured |= {"map_50": precision.map_50, "map": precision.map, "recall_50": precision.recall_50}
+    return measured
+
+
+def _times(name: str, of_images: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation of each stage and of all, and the boxes that are not the answer's."""
+    stages: dict[str, list[float]] = {}
+    for part in of_images:
+        for key in part:
+            if key.startswith(f"{name}/") and not key.endswith("/differing"):
+                stages.setdefault(key.rpartition("/")[2], []).append(float(part[key]))
+    differing = sum(int(part.get(f"{name}/differing", 0)) for part in of_images)
+    sums = [sum(values) for values in zip(*stages.values(), strict=True)]
+    if len(stages) != 1:
+        stages["all"] = sums
+    return {stage: _mean_and_deviation(values) for stage, values in stages.items()} | {"differing": differing}
+
+
+def _mean_and_deviation(values: list[float]) -> list[float]:
+    return [round(statistics.fmean(values), 4), round(statistics.pstdev(values), 4)] if values else []

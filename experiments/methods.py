@@ -1,0 +1,126 @@
+"""The suppressions that the tables compare: the paper's baselines, and what hashnms has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision.ops import batched_nms
+
+from benchmarks.peers import Workload
+from benchmarks.plain import plain_soft_nms
+from experiments.configurations import Suppressing
+from hashnms import Suppression
+
+#: Boxes, scores and labels to rows and their scores.
+Stage = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+NUM_HASHES = (1, 2, 3, 4)
+#: Of the Soft-NMS of all tables: Bodla's Gaussian.
+SOFT = "softnms:gaussian/0.5"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A suppression as somebody computes it: its answer is that of `suppression`, its time is its own."""
+
+    name: str
+    by: str  # whose last stage it is
+    suppression: Suppression
+    stages: dict[str, Stage]  # the columns of the tables: HNMS, NMS, Soft-NMS
+    num_hashes: int | None = None
+    quadratic: bool = False  # no hash is before it, and its last stage is a loop over pairs
+
+
+def proposals(alpha: float, iou_threshold: float) -> list[Method]:
+    """In place of the NMS of an RPN: Table 1. The labels are the levels."""
+    return [*_exact(iou_threshold), *(hnms(alpha, count) for count in NUM_HASHES)]
+
+
+def detections(alpha: float, iou_threshold: float) -> list[Method]:
+    """Before the NMS of a one-stage detector: Table 2."""
+    exact = _exact(iou_threshold)
+    return [*exact, *(_filtered(alpha, count, last) for last in exact for count in NUM_HASHES)]
+
+
+def soft_detections(alpha: float) -> list[Method]:
+    """Before its Soft-NMS: Table 5."""
+    soft = Suppression.parse(SOFT)
+    exact = [
+        Method("Soft-NMS", "plain loop", soft, {"Soft-NMS": _loop_soft_nms}, quadratic=True),
+        Method("Soft-NMS", "hashnms", soft, {"Soft-NMS": soft}),
+    ]
+    return [*exact, *(_filtered(alpha, count, last) for last in exact for count in NUM_HASHES)]
+
+
+def hnms(alpha: float, num_hashes: int) -> Method:
+    suppression = Suppression.parse(f"hnms:{alpha}/{num_hashes}")
+    return Method("HNMS", "hashnms", suppression, {"HNMS": suppression}, num_hashes)
+
+
+def _exact(iou_threshold: float) -> list[Method]:
+    suppression = Suppression.parse(f"nms:{iou_threshold}")
+
+    def of_torchvision(boxes: Tensor, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        keep = batched_nms(boxes, scores, labels, iou_threshold)
+        return keep, scores[keep]
+
+    return [
+        Method("NMS", "torchvision", suppression, {"NMS": of_torchvision}, quadratic=True),
+        Method("NMS", "hashnms", suppression, {"NMS": suppression}),
+    ]
+
+
+def _filtered(alpha: float, num_hashes: int, last: Method) -> Method:
+    """HNMS in front of a method."""
+    first = hnms(alpha, num_hashes)
+    suppression = Suppression([*first.suppression.steps, *last.suppression.steps])
+    return Method(f"HNMS + {last.name}", last.by, suppression, {**first.stages, **last.stages}, num_hashes)
+
+
+def _loop_soft_nms(boxes: Tensor, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The O(N²) loop, class by class, on the host."""
+    step: Any = Suppression.parse(SOFT).steps[0]
+    arrays = [values.cpu().numpy() for values in (boxes, scores, labels)]
+    rows, lowered = [], []
+    for label in np.unique(arrays[2]):
+        of_label = np.flatnonzero(arrays[2] == label)
+        work = Workload("", *(np.ascontiguousarray(values[of_label]) for values in arrays[:2]), None, 0.5)
+        places, values = plain_soft_nms(work, step.sigma, step.min_score, with_scores=True)()
+        rows.append(of_label[places])
+        lowered.append(values.copy())
+    keep, values = np.concatenate([*rows, np.zeros(0, np.int64)]), np.concatenate([*lowered, np.zeros(0, np.float32)])
+    order = np.argsort(-values, kind="stable")
+    return torch.from_numpy(keep[order]).to(boxes.device), torch.from_numpy(values[order]).to(boxes.device)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a method returned for an image, and how long each of its stages took."""
+
+    keep: Tensor
+    scores: Tensor
+    milliseconds: dict[str, float]
+
+
+def run(method: Method, boxes: Tensor, scores: Tensor, labels: Tensor, *, now: Callable[[], float]) -> Timed:
+    """One image. Each stage gets what the one before it left; taking it out is part of its time."""
+    rows, places, milliseconds = torch.arange(len(boxes), device=boxes.device), None, {}
+    for name, stage in method.stages.items():
+        start = now()
+        if places is not None:
+            boxes, labels = boxes[places], labels[places]
+        places, scores = stage(boxes, scores, labels)
+        milliseconds[name] = 1e3 * (now() - start)
+        rows = rows[places]
+    return Timed(rows, scores, milliseconds)
+
+
+def cut_of(suppressing: Suppressing) -> Suppression:
+    """What is left after a suppression: P2 of each level and P3 in all; of detections, those that are evaluated."""
+    levels = [] if suppressing.kept_of_level is None else [f"top:{suppressing.kept_of_level}"]
+    return Suppression.parse("+".join([*levels, f"limit:{suppressing.kept_in_all}"]))

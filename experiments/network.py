@@ -1,0 +1,153 @@
+"""A detector up to its suppression: what it puts out, once an image, for any number of settings.
+
+What stands between backbone and suppression is the detector's own code: a recorder takes the place of the
+suppression, sees its input and lets all of it pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torchvision.models.detection import FasterRCNN, RetinaNet
+from torchvision.ops import clip_boxes_to_image, remove_small_boxes
+
+from experiments.datasets import Image
+from experiments.raw import Integers, Raw, SecondStage, Truth
+from hashnms.detectors.torchvision import Replacement, dense_detections, rpn_proposals
+
+
+@dataclass(frozen=True)
+class _Recorder(Replacement):
+    """Keeps every box, and remembers what it was given: boxes, scores and labels."""
+
+    seen: list[Tensor] = field(default_factory=list)
+
+    def __call__(
+        self, boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, usual: int
+    ) -> tuple[Tensor, Tensor]:
+        del iou_threshold, usual
+        self.seen[:] = boxes, scores, labels
+        return torch.arange(len(boxes), device=boxes.device), scores
+
+
+#: Of raw proposals, the rows that the second stage is given.
+Choose = Callable[[Raw], Integers]
+
+
+def raw_of(model: nn.Module, image: Image, *, choose: Choose | None = None, device: str = "cpu") -> Raw:
+    """What a Faster R-CNN or a RetinaNet puts out before it suppresses boxes.
+
+    Boxes are in pixels of the picture as the network sees it, and so is the ground truth. The candidates of each level
+    and the score threshold are the model's. The second stage of a Faster R-CNN sees the chosen proposals, or all.
+    """
+    pixels = torch.from_numpy(image.pixels().copy()).permute(2, 0, 1).float() / 255
+    height, width = pixels.shape[1:]
+    model.eval()
+    with torch.inference_mode():
+        if isinstance(model, FasterRCNN):
+            raw, (seen_height, seen_width) = _two_stage(model, pixels.to(device), choose, device)
+        else:
+            raw, (seen_height, seen_width) = _one_stage(model, pixels.to(device), device)
+    scale = np.array([seen_width / width, seen_height / height] * 2, np.float32)
+    boxes = np.clip(image.boxes, 0, np.array([width, height] * 2, np.float32)) * scale
+    return replace(raw, truth=Truth(boxes, image.labels, image.ignore))
+
+
+def _two_stage(model: FasterRCNN, pixels: Tensor, choose: Choose | None, device: str) -> tuple[Raw, tuple[int, int]]:
+    recorder = _Recorder()
+    model.rpn.filter_proposals = partial(rpn_proposals, model.rpn, recorder)
+    try:
+        start = _now(device)
+        images, _ = model.transform([pixels])
+        features = model.backbone(images.tensors)
+        model.rpn(images, features)
+        network_ms = 1e3 * (_now(device) - start)
+    finally:
+        del model.rpn.filter_proposals
+    shape = images.image_sizes[0]
+    proposals, scores, levels = recorder.seen
+    boxes, scores, labels, level = _host(proposals, scores, torch.zeros_like(levels), levels)
+    raw = Raw(boxes, scores, labels, level, network_ms=network_ms)
+    rows = np.arange(len(boxes)) if choose is None else choose(raw)
+    second, second_ms = _second_stage(model, features, proposals, torch.from_numpy(rows).to(device), shape, device)
+    return replace(raw, second=second, second_ms=second_ms), shape
+
+
+def _second_stage(
+    model: FasterRCNN,
+    features: dict[str, Tensor],
+    proposals: Tensor,
+    chosen: Tensor,
+    shape: tuple[int, int],
+    device: str,
+) -> tuple[SecondStage, float]:
+    """Of the chosen proposals, as many at a time as it usually gets; the time is that of the first so many."""
+    heads, most = model.roi_heads, model.rpn.post_nms_top_n()
+    parts, milliseconds = [], []
+    for some in chosen.split(most) if len(chosen) else [chosen]:
+        start = _now(device)
+        pooled = heads.box_roi_pool(features, [proposals[some]], [shape])
+        logits, regression = heads.box_predictor(heads.box_head(pooled))
+        boxes = clip_boxes_to_image(heads.box_coder.decode(regression, [proposals[some]]), shape)
+        milliseconds.append(1e3 * (_now(device) - start))
+        scores = logits.softmax(-1)[:, 1:]  # without the background
+        places, classes = (scores > heads.score_thresh).nonzero(as_tuple=True)
+        boxes, scores = boxes[places, classes + 1], scores[places, classes]
+        legal = remove_small_boxes(boxes, 1e-2)
+        parts.append([some[places[legal]], classes[legal] + 1, scores[legal], boxes[legal]])
+    rows, classes, scores, boxes = _host(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    seen = np.zeros(len(proposals), bool)
+    seen[chosen.cpu().numpy()] = True
+    return SecondStage(rows, classes, scores, boxes, seen), milliseconds[0]
+
+
+def _one_stage(model: RetinaNet, pixels: Tensor, device: str) -> tuple[Raw, tuple[int, int]]:
+    seen: list[Any] = []
+
+    def record(*given: Any) -> list[dict[str, Tensor]]:
+        seen[:] = given
+        return [_NOTHING]
+
+    model.postprocess_detections = record
+    try:
+        start = _now(device)
+        model([pixels])
+        head_outputs, anchors, shapes = seen
+        parts = []
+        for level, of_level in enumerate(anchors[0]):
+            recorder = _Recorder()
+            outputs = {name: values[level : level + 1] for name, values in head_outputs.items()}
+            outputs["cls_logits"] = [outputs["cls_logits"][0][..., 1:]]  # no class has the number 0
+            dense_detections(model, recorder, outputs, [[of_level]], shapes)
+            boxes, scores, labels = recorder.seen
+            parts.append([boxes, scores, labels + 1, torch.full_like(labels, level)])
+        network_ms = 1e3 * (_now(device) - start)
+    finally:
+        del model.postprocess_detections
+    boxes, scores, labels, level = _host(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    return Raw(boxes, scores, labels, level, network_ms=network_ms), shapes[0]
+
+
+#: What the rest of a RetinaNet can bring to the size of the image.
+_NOTHING = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0, dtype=torch.int64)}
+
+
+def _host(*tensors: Tensor) -> Any:
+    return [
+        tensor.detach().cpu().numpy().astype(np.float32 if tensor.is_floating_point() else np.int64)
+        for tensor in tensors
+    ]
+
+
+def _now(device: str) -> float:
+    """Seconds, when the device has done what it was told."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()

@@ -1,0 +1,185 @@
+"""Boxes before any suppression, one NPZ file an image: what a network puts out, kept so that it runs only once.
+
+A folder holds `<image>.npz` files and, if we wrote it, `about.json`. Anybody's raw detections will do. The arrays of a
+file, all in pixels of one and the same picture:
+
+| array | shape | what |
+|---|---|---|
+| `boxes`, `scores`, `labels` | (N, 4), (N,), (N,) | xyxy boxes; of proposals the labels are all 0 |
+| `level` | (N,) | the level of the feature pyramid; may be absent: all are of one |
+| `gt_boxes`, `gt_labels`, `gt_ignore` | (M, 4), (M,), (M,) | what is really there; may be absent |
+| `second_rows`, `second_labels`, `second_scores`, `second_boxes` | (S,), (S,), (S,), (S, 4) | what the second stage makes of the boxes: detection s comes from box `second_rows[s]`; may be absent |
+| `second_seen` | (N,) | the boxes that the second stage has seen; may be absent: all |
+| `network_ms`, `second_ms` | () | the time before the suppression, and that of the second stage; may be absent |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.datasets import DatasetError
+
+#: In a folder that we wrote: which detector saw which images.
+ABOUT = "about.json"
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+
+class Truth(NamedTuple):
+    """What is really in an image."""
+
+    boxes: Floats
+    labels: Integers
+    ignore: NDArray[np.bool_]
+
+
+class SecondStage(NamedTuple):
+    """What the second stage makes of proposals: detections, each with the row of the proposal it comes from."""
+
+    rows: Integers
+    labels: Integers
+    scores: Floats
+    boxes: Floats
+    seen: NDArray[np.bool_]  # (N,) the proposals that it was given
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """The boxes of one image before any suppression."""
+
+    boxes: Floats
+    scores: Floats
+    labels: Integers
+    level: Integers
+    truth: Truth | None = None
+    second: SecondStage | None = None
+    network_ms: float | None = None
+    second_ms: float | None = None
+
+    def best(self, candidates: int) -> Integers:
+        """The rows of the best boxes of each level, the paper's P1: increasing, ties to the lower row."""
+        order = np.lexsort((-self.scores, self.level))
+        levels = self.level[order]
+        place = np.arange(len(order)) - np.searchsorted(levels, levels)
+        return np.sort(order[place < candidates])
+
+
+def save(raw: Raw, file: Path) -> None:
+    """Write a file, beside and then into place."""
+    arrays: dict[str, Any] = {name: getattr(raw, name) for name in ("boxes", "scores", "labels", "level")}
+    if raw.truth is not None:
+        arrays |= {f"gt_{name}": value for name, value in raw.truth._asdict().items()}
+    if raw.second is not None:
+        arrays |= {f"second_{name}": value for name, value in raw.second._asdict().items()}
+    times = {"network_ms": raw.network_ms, "second_ms": raw.second_ms}
+    arrays |= {name: np.float64(value) for name, value in times.items() if value is not None}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as stream:
+            np.savez(stream, **arrays)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load(file: Path) -> Raw:
+    """Read a file and check its arrays."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, zipfile.BadZipFile, KeyError) as error:
+        raise DatasetError(f"{file} must be an NPZ file of arrays, got {error}") from error
+    boxes = _array(file, found, "boxes", np.float32, (None, 4))
+    count = len(boxes)
+    level = found.get("level", np.zeros(count, np.int64))
+    truth = second = None
+    if "gt_boxes" in found:
+        gt_boxes = _array(file, found, "gt_boxes", np.float32, (None, 4))
+        found.setdefault("gt_ignore", np.zeros(len(gt_boxes), bool))
+        gt_labels = _array(file, found, "gt_labels", np.int64, (len(gt_boxes),))
+        truth = Truth(gt_boxes, gt_labels, _array(file, found, "gt_ignore", np.bool_, (len(gt_boxes),)))
+    if "second_rows" in found:
+        rows = _array(file, found, "second_rows", np.int64, (None,))
+        if len(rows) and not (rows.min() >= 0 and rows.max() < count):
+            raise DatasetError(f"{file}: second_rows must be in 0 .. {count - 1}, got {rows.min()} .. {rows.max()}")
+        of_rows = (len(rows),)
+        found.setdefault("second_seen", np.ones(count, bool))
+        second = SecondStage(
+            rows,
+            _array(file, found, "second_labels", np.int64, of_rows),
+            _array(file, found, "second_scores", np.float32, of_rows),
+            _array(file, found, "second_boxes", np.float32, (*of_rows, 4)),
+            _array(file, found, "second_seen", np.bool_, (count,)),
+        )
+    times = {name: float(found[name]) if name in found else None for name in ("network_ms", "second_ms")}
+    return Raw(
+        boxes,
+        _array(file, found, "scores", np.float32, (count,)),
+        _array(file, found, "labels", np.int64, (count,)),
+        _array(file, {"level": level}, "level", np.int64, (count,)),
+        truth,
+        second,
+        times["network_ms"],
+        times["second_ms"],
+    )
+
+
+def _array(file: Path, found: dict[str, Any], name: str, kind: Any, shape: tuple[int | None, ...]) -> Any:
+    """One array of a file, of this type and shape; None is any length."""
+    if name not in found:
+        raise DatasetError(f"{file} must have an array {name!r}, got {', '.join(found) or 'none'}")
+    value = found[name]
+    as_needed = value.ndim == len(shape) and all(need in (None, got) for need, got in zip(shape, value.shape))  # noqa: B905
+    if not as_needed or value.dtype.kind not in "fiub":
+        need = str(shape).replace("None", "N")
+        raise DatasetError(f"{file}: {name} must be numbers of shape {need}, got {value.dtype} of {value.shape}")
+    return value.astype(kind)
+
+
+class RawFolder(Sequence[Raw]):
+    """The files of a folder, read as they are asked for, in the order of their names."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise DatasetError(f"a folder of raw detections must be there, got {self.path}, which is no folder")
+        self.files = sorted(self.path.glob("*.npz"))
+        if not self.files:
+            raise DatasetError(f"{self.path} must hold raw detections, <image>.npz, got no such file")
+        self.about: dict[str, Any] = {}
+        if (self.path / ABOUT).exists():
+            try:
+                self.about = json.loads((self.path / ABOUT).read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise DatasetError(f"{self.path / ABOUT} must be JSON, got {error}") from error
+
+    @property
+    def name(self) -> str:
+        """Of the experiment: that of the configuration, or of the folder."""
+        return str(self.about.get("configuration", self.path.resolve().name))
+
+    @property
+    def of_proposals(self) -> bool:
+        """Whether these are boxes of an RPN, which have no classes yet."""
+        first = self[0]
+        return first.second is not None or not first.labels.any()
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: Any) -> Any:
+        return load(self.files[index])
+
+    def __iter__(self) -> Iterator[Raw]:
+        return map(load, self.files)

@@ -1,0 +1,59 @@
+"""What was measured, on disk: JSON, and the Markdown and pictures that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import record as files
+from benchmarks.__main__ import machine
+from experiments import figures, tables
+from experiments.configurations import Suppressing
+from experiments.measure import Plan, left_by_any, measure
+from experiments.raw import Integers, Raw, RawFolder
+
+#: Those that docs/experiments.md shows.
+COMMITTED = Path(__file__).parent / "results"
+
+
+def make_table(name: str, folder: RawFolder, results: Path, done: Any, **limits: Any) -> str:
+    """Measure a table and write it; returns its Markdown."""
+    suppressing = tables.suppressing_of(folder, tables.TABLES[name].of_proposals)
+    record = _measured(tables.plan_of(name, folder.name, suppressing, **limits), folder, results, done)
+    text = "\n".join(tables.lines(name, record)).rstrip() + "\n"
+    files.write(results / f"{record['name']}.md", text)
+    return text
+
+
+def make_figure(name: str, folder: RawFolder | None, results: Path, done: Any, **limits: Any) -> Path:
+    """Measure a figure, if it is of raw boxes, and draw it; returns its path without the suffix."""
+    results.mkdir(parents=True, exist_ok=True)
+    if folder is None:
+        path = results / name
+        figures.draw(name, {"rows": []}, path)
+        return path
+    of_proposals = folder.of_proposals
+    suppressing = tables.suppressing_of(folder, of_proposals)
+    plan = figures.plan_of(name, folder.name, suppressing, of_proposals, **limits)
+    record = _measured(plan, folder, results, done)
+    path = results / str(record["name"])
+    figures.draw(name, record, path)
+    files.write(path.with_name(f"{path.name}.md"), "\n".join(figures.lines(name, record)).rstrip() + "\n")
+    return path
+
+
+def proposals_of_all(suppressing: Suppressing, sweeps: bool) -> Callable[[Raw], Integers]:
+    """The proposals that the tables leave, or also those of all figures: what a second stage must see."""
+    plans = [tables.plan_of("rpn", "", suppressing)]
+    if sweeps:
+        plans += [tables.plan_of("voc-coco", "", suppressing)]
+        plans += [figures.plan_of(name, "", suppressing, True) for name in ("alpha", "p1")]
+    return lambda raw: left_by_any(raw, plans)
+
+
+def _measured(plan: Plan, folder: RawFolder, results: Path, done: Any) -> dict[str, Any]:
+    results.mkdir(parents=True, exist_ok=True)
+    record = measure(folder, plan, results, done) | {"machine": machine()}
+    files.save(record, results / f"{record['name']}.json")
+    return record

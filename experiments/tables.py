@@ -1,0 +1,194 @@
+"""The paper's tables: what each of them measures, and ours beside the paper's as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.tables import rows as markdown
+from benchmarks.tables import shown
+from experiments import paper
+from experiments.configurations import CONFIGURATIONS, Configuration, Suppressing
+from experiments.measure import Plan, Setting
+from experiments.methods import Method, detections, proposals, soft_detections
+from experiments.raw import RawFolder
+
+Record = dict[str, Any]
+Row = dict[str, Any]
+
+#: Of raw boxes that come without a configuration: the paper's settings.
+_OF_PROPOSALS = Suppressing(0.7, 0.7, kept_of_level=2000, kept_in_all=4000)
+_OF_DETECTIONS = Suppressing(0.73, 0.5)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One of the paper's tables: the methods it compares, and its rows as printed."""
+
+    title: str
+    of_proposals: bool
+    methods: Callable[[Suppressing], list[Method]]
+    printed: dict[str, dict[int, paper.Printed]]
+    candidates: tuple[int, ...] = ()  # P1; by default the configuration's
+
+
+TABLES: dict[str, Table] = {
+    "rpn": Table(
+        "HNMS in place of the RPN's NMS (the paper's Table 1)",
+        True,
+        lambda suppressing: proposals(suppressing.alpha, suppressing.iou_threshold),
+        paper.RPN,
+    ),
+    "retina": Table(
+        "HNMS before the NMS of a one-stage detector (the paper's Tables 2 and 4)",
+        False,
+        lambda suppressing: detections(suppressing.alpha, suppressing.iou_threshold),
+        paper.RETINA,
+    ),
+    "soft": Table(
+        "HNMS before the Soft-NMS of a one-stage detector (the paper's Table 5)",
+        False,
+        lambda suppressing: soft_detections(suppressing.alpha),
+        paper.SOFT,
+    ),
+    "voc-coco": Table(
+        "Few objects an image: what the RPN's NMS costs (the paper's appendix)",
+        True,
+        lambda suppressing: proposals(suppressing.alpha, suppressing.iou_threshold)[:3],
+        {},
+        (1000, 9000),
+    ),
+}
+
+
+def configuration_of(folder: RawFolder) -> Configuration | None:
+    return CONFIGURATIONS.get(folder.about.get("configuration", ""))
+
+
+def suppressing_of(folder: RawFolder, of_proposals: bool) -> Suppressing:
+    """The settings of the configuration that the boxes come from, or the paper's."""
+    configuration = configuration_of(folder)
+    if configuration is not None and (configuration.detector == "faster_rcnn") == of_proposals:
+        return configuration.suppressing
+    return _OF_PROPOSALS if of_proposals else _OF_DETECTIONS
+
+
+def plan_of(name: str, of: str, suppressing: Suppressing, **limits: Any) -> Plan:
+    """What a table measures of the raw boxes of this name."""
+    table = TABLES[name]
+    counts = table.candidates or (suppressing.candidates,)
+    settings = [Setting(method, count) for count in counts for method in table.methods(suppressing)]
+    return Plan(f"{name}-{of}", settings, suppressing, table.of_proposals, **limits)
+
+
+def lines(name: str, record: Record) -> Iterator[str]:
+    """A table as Markdown, one for each device that was measured."""
+    table = TABLES[name]
+    about = record["about"]
+    yield f"## {table.title}\n"
+    yield f"{described(record)}\n"
+    printed = table.printed.get(about.get("dataset", ""), {})
+    for device in record["rows"][0]["ms"]:
+        yield from markdown(*_cells(record, device, printed), left=2)
+        yield from _notes(record, device)
+    if name == "voc-coco" and about.get("dataset") in paper.VOC_COCO:
+        seen = paper.VOC_COCO[about["dataset"]]
+        share = seen.cpu_ms / seen.cpu_total_ms
+        took = f"the NMS takes {seen.cpu_ms} ms, {share:.1%} of all"
+        yield f"The paper, P1 = 1,000 to 9,000: mAP {seen.map_50}; {took}.\n"
+
+
+def described(record: Record) -> str:
+    """Which boxes, of how many images, on which machine."""
+    about = record["about"]
+    of = f"{about['title']}, {about['configuration']}" if about else record["raw"]
+    said = f"{of}: {record['images']:,} images, times of the first {record['timed_images']:,}"
+    return f"{said}. {record['machine']}, one thread." if "machine" in record else f"{said}."
+
+
+def time_of(row: Row, device: str) -> list[float]:
+    """Mean and deviation of a suppression's milliseconds, all stages together; empty if it was not timed."""
+    stages = {name: value for name, value in row["ms"].get(device, {}).items() if name != "differing"}
+    found: list[float] = stages.get("all") or next(iter(stages.values()), [])
+    return found
+
+
+def speed_up(row: Row, rows: list[Row], device: str) -> float | None:
+    """How many times as fast as the first method with as many candidates."""
+    first = next(one for one in rows if one["candidates"] == row["candidates"])
+    return time_of(first, device)[0] / time_of(row, device)[0] if time_of(row, device) else None
+
+
+def total_of(row: Row, record: Record, device: str) -> float | None:
+    """Milliseconds of all that a detector does for an image, where it was timed on this device."""
+    if record["network_ms"] is None or record["about"].get("device", "cpu") != device or not time_of(row, device):
+        return None
+    return float(record["network_ms"] + time_of(row, device)[0] + (record["second_ms"] or 0.0))
+
+
+#: Quality -> the head of its column; those that were measured are shown.
+_QUALITIES = {
+    "map_50": "mAP@0.5",
+    "map": "mAP@[.5:.95]",
+    "proposal_recall_50": "recall@0.5 of proposals",
+    "proposal_recall_70": "recall@0.7 of proposals",
+}
+
+
+def _cells(record: Record, device: str, printed: dict[int, paper.Printed]) -> tuple[list[str], list[list[str]]]:
+    """The head of a table, and its rows."""
+    rows = record["rows"]
+    qualities = [name for name in _QUALITIES if name in rows[0]]
+    stages = list(
+        dict.fromkeys(stage for row in rows for stage in row["ms"][device] if stage not in ("all", "differing"))
+    )
+    stages = stages if any("all" in row["ms"][device] for row in rows) else []
+    several = len({row["candidates"] for row in rows}) > 1
+    has_total = any(total_of(row, record, device) for row in rows)
+    header = ["method", "by", *(["P1"] if several else []), "K", *(_QUALITIES[name] for name in qualities), "kept"]
+    header += [*(f"{stage}, ms" for stage in stages), f"suppression, ms ({device})", "speed-up"]
+    header += ["total, ms"] if has_total else []
+    header += ["paper: mAP", "paper: ms", "paper: speed-up"] if printed else []
+    body = []
+    for row in rows:
+        times = row["ms"][device]
+        cells = [
+            row["method"],
+            row["by"],
+            *([f"{row['candidates']:,}"] if several else []),
+            str(row["num_hashes"] or ""),
+        ]
+        cells += [f"{100 * row[name]:.1f}" for name in qualities] + [f"{row['kept']:,.0f}"]
+        cells += [milliseconds(times.get(stage)) for stage in stages] + [milliseconds(time_of(row, device))]
+        faster, total = speed_up(row, rows, device), total_of(row, record, device)
+        cells += ["" if faster is None else f"{shown(faster)}x"]
+        cells += ["" if total is None else f"{total:,.0f}"] if has_total else []
+        cells += _printed_cells(row, device, printed) if printed else []
+        body.append(cells)
+    return header, body
+
+
+def _printed_cells(row: Row, device: str, printed: dict[int, paper.Printed]) -> list[str]:
+    """What the paper has for such a row; nothing for what it does not have."""
+    seen, first = printed[row["num_hashes"] or 0], printed[0]
+    if row["by"] == "hashnms" and row["num_hashes"] is None:
+        return ["", "", ""]
+    pair = (seen.cpu_ms, first.cpu_ms) if device == "cpu" else (seen.gpu_ms, first.gpu_ms)
+    if pair[0] is None or pair[1] is None:
+        return [f"{seen.map_50}", "", ""]
+    return [f"{seen.map_50}", f"{pair[0]:,.1f}", f"{shown(pair[1] / pair[0])}x"]
+
+
+def _notes(record: Record, device: str) -> Iterator[str]:
+    for row in record["rows"]:
+        differing = row["ms"][device].get("differing", 0)
+        if differing:
+            yield f"- {row['method']} by {row['by']} keeps or removes {differing:,} boxes of all images otherwise.\n"
+
+
+def milliseconds(value: list[float] | None) -> str:
+    if not value:
+        return ""
+    digits = 1 if value[0] >= 10 else 2
+    return f"{value[0]:,.{digits}f} ± {value[1]:,.{digits}f}"
