@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import typer
 
+from experiments.commands import all as everything
 from experiments.commands import figure, generate, raw, table, train
 
 #: Name -> what runs; its docstring is the help.
@@ -16,6 +17,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "raw": raw.command,
     "table": table.command,
     "figure": figure.command,
+    "all": everything.command,
 }
 
 app = typer.Typer(

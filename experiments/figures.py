@@ -17,7 +17,7 @@ from experiments.configurations import Suppressing
 from experiments.datasets import DatasetError
 from experiments.measure import Plan, Setting
 from experiments.methods import NUM_HASHES, Method
-from experiments.tables import Record, Row, described, time_of
+from experiments.tables import Record, Row, boxes_of, described, time_of
 from hashnms import iou_lower_bound
 
 ALPHAS = tuple(round(0.5 + 0.05 * step, 2) for step in range(9))
@@ -78,9 +78,7 @@ def draw(name: str, record: Record, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hashnms", "font.size": 9}):
         FIGURES[name].draw(axes, record)
-        axes.set_title(
-            f"{FIGURES[name].title}\n{described(record)}" if record["rows"] else FIGURES[name].title, fontsize=8
-        )
+        axes.set_title("\n".join([FIGURES[name].title, *([boxes_of(record)] if record["rows"] else [])]), fontsize=9)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -96,7 +96,7 @@ def save(raw: Raw, file: Path) -> None:
 def load(file: Path) -> Raw:
     """Read a file and check its arrays."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, zipfile.BadZipFile, KeyError) as error:
         raise DatasetError(f"{file} must be an NPZ file of arrays, got {error}") from error

@@ -53,7 +53,14 @@ def proposals_of_all(suppressing: Suppressing, sweeps: bool) -> Callable[[Raw], 
 
 
 def _measured(plan: Plan, folder: RawFolder, results: Path, done: Any) -> dict[str, Any]:
+    """What the JSON file of the same plan and the same boxes says; if there is none, measured and written."""
     results.mkdir(parents=True, exist_ok=True)
-    record = measure(folder, plan, results, done) | {"machine": machine()}
-    files.save(record, results / f"{record['name']}.json")
+    file = results / f"{plan.name}.json"
+    digest = plan.digest(folder)
+    if file.exists():
+        written: dict[str, Any] = files.load(file)
+        if written.get("digest") == digest:
+            return written
+    record = measure(folder, plan, results, done) | {"machine": machine(), "digest": digest}
+    files.save(record, file)
     return record

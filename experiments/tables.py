@@ -99,12 +99,17 @@ def lines(name: str, record: Record) -> Iterator[str]:
         yield f"The paper, P1 = 1,000 to 9,000: mAP {seen.map_50}; {took}.\n"
 
 
-def described(record: Record) -> str:
-    """Which boxes, of how many images, on which machine."""
+def boxes_of(record: Record) -> str:
+    """Which boxes, of how many images."""
     about = record["about"]
     of = f"{about['title']}, {about['configuration']}" if about else record["raw"]
-    said = f"{of}: {record['images']:,} images, times of the first {record['timed_images']:,}"
-    return f"{said}. {record['machine']}, one thread." if "machine" in record else f"{said}."
+    return f"{of}: {record['images']:,} images"
+
+
+def described(record: Record) -> str:
+    """The same, and on which machine."""
+    timed = f", times of the first {record['timed_images']:,}" if record["timed_images"] else ""
+    return f"{boxes_of(record)}{timed}. {record['machine']}, one thread."
 
 
 def time_of(row: Row, device: str) -> list[float]:
@@ -170,10 +175,10 @@ def _cells(record: Record, device: str, printed: dict[int, paper.Printed]) -> tu
 
 
 def _printed_cells(row: Row, device: str, printed: dict[int, paper.Printed]) -> list[str]:
-    """What the paper has for such a row; nothing for what it does not have."""
-    seen, first = printed[row["num_hashes"] or 0], printed[0]
-    if row["by"] == "hashnms" and row["num_hashes"] is None:
+    """What the paper has for such a row; nothing for what it does not have: an exact method of ours."""
+    if row["by"] == "hashnms" and row["method"] != "HNMS":
         return ["", "", ""]
+    seen, first = printed[row["num_hashes"] or 0], printed[0]
     pair = (seen.cpu_ms, first.cpu_ms) if device == "cpu" else (seen.gpu_ms, first.gpu_ms)
     if pair[0] is None or pair[1] is None:
         return [f"{seen.map_50}", "", ""]
