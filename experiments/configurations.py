@@ -20,7 +20,7 @@ class Training:
 
     epochs: float
     learning_rate: float
-    batch_size: int = 16
+    batch_size: int = 16  #: of all GPUs together
     momentum: float = 0.9
     weight_decay: float = 1e-4
     warm_up_steps: int = 500

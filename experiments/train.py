@@ -6,6 +6,7 @@ model, the optimizer and the number of steps done; it is written beside and move
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Generator
@@ -34,15 +35,16 @@ class Progress:
     seconds: float
 
 
-def num_steps(training: Training, num_images: int, num_workers: int = 1) -> int:
+def num_steps(training: Training, num_images: int) -> int:
     """Of all epochs together."""
-    return max(1, round(training.epochs * num_images / (training.batch_size * num_workers)))
+    return max(1, round(training.epochs * num_images / training.batch_size))
 
 
 def batch_of_step(dataset: Dataset, training: Training, seed: int, step: int, worker: int, workers: int) -> list[int]:
-    """The images of a step: every epoch goes through all of them in an order of its own."""
-    size = training.batch_size * workers
-    places = range(step * size + worker * training.batch_size, step * size + (worker + 1) * training.batch_size)
+    """This worker's share of the images of a step: every epoch goes through all of them in an order of its own."""
+    share = training.batch_size // workers
+    first = step * training.batch_size + worker * share
+    places = range(first, first + share)
     rows = []
     for place in places:
         epoch, at = divmod(place, len(dataset))
@@ -98,15 +100,17 @@ def train(
         configuration: says how.
         checkpoint: the file to go on from and to save to.
         seed: of the order of images, flips and sampling.
-        device: where to train.
+        device: where to train; "cuda" with several workers is a GPU for each.
         precision: float32, or bfloat16 or float16 for mixed precision.
         steps: all together; by default those of the configuration's epochs.
         save_every: seconds between two checkpoints. The last step is always saved.
         stop_at: end after this step, as if interrupted.
     """
     training = configuration.training
-    worker, workers = _worker()
-    steps = num_steps(training, len(dataset), workers) if steps is None else steps
+    worker, workers, device = _worker(device)
+    if training.batch_size % workers:
+        raise ValueError(f"workers must divide the batch size of {training.batch_size}, got {workers}")
+    steps = num_steps(training, len(dataset)) if steps is None else steps
     model.to(device).train()
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.SGD(
@@ -154,12 +158,21 @@ def train(
             return
 
 
-def _worker() -> tuple[int, int]:
-    """This process among those that torchrun started."""
+def _worker(device: str) -> tuple[int, int, str]:
+    """This process among those that torchrun started, how many there are, and the device of this one."""
     workers = int(os.environ.get("WORLD_SIZE", "1"))
+    if device == "cuda" and workers > 1:
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
     if workers > 1 and not torch.distributed.is_initialized():
         torch.distributed.init_process_group()
-    return int(os.environ.get("RANK", "0")), workers
+        atexit.register(torch.distributed.destroy_process_group)
+    return rank(), workers, device
+
+
+def rank() -> int:
+    """Of this process among those that torchrun started: 0 is the one that speaks and saves."""
+    return int(os.environ.get("RANK", "0"))
 
 
 def _save(

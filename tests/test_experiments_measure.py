@@ -159,7 +159,8 @@ def test_the_papers_speed_ups_are_those_it_prints():
 
 
 def test_an_interrupted_measurement_goes_on_where_it_was(crowds, tmp_path, monkeypatch):
-    results, seen = tmp_path / "results", []
+    results = tmp_path / "results"
+    seen: list[int] = []
     of_image = measure._of_image
 
     def interrupted(raw, plan, timed):

@@ -1,5 +1,9 @@
 """Training goes on where it was, to the same weights; detectors have the paper's settings."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -58,7 +62,7 @@ def test_an_epoch_goes_through_all_images_in_an_order_of_its_own(lots):
     batches = [batch_of_step(lots, training, 0, step, 0, 1) for step in range(len(lots))]
     rows = [row for batch in batches for row in batch]
     assert sorted(rows) == sorted([*range(len(lots))] * 2)
-    two_workers = [batch_of_step(lots, Training(2, 0.1, batch_size=1), 0, 0, worker, 2) for worker in (0, 1)]
+    two_workers = [batch_of_step(lots, training, 0, 0, worker, 2) for worker in (0, 1)]
     assert [row for batch in two_workers for row in batch] == batches[0]
 
 
@@ -96,3 +100,17 @@ def test_interrupted_training_resumes_to_the_same_weights(name, lots, tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded).values(), weights(whole).values(), strict=True))
     with pytest.raises(ValueError, match=r"must be a checkpoint of .* with 5 steps, got one of .* with 4 steps"):
         next(train(fresh(name), lots, configuration, parts, steps=5))
+
+
+@pytest.mark.slow
+def test_torchrun_trains_with_two_workers(tmp_path):
+    root = generate("carpk", tmp_path / "lots", images=6, size=(192, 128))
+    checkpoint = tmp_path / "two.pt"
+    arguments = ["--configuration", "retinanet-carpk-tiny", "--data", root, "--checkpoint", checkpoint, "--steps", "2"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    command += ["-m", "experiments", "train", *map(str, arguments)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("2 steps, mean loss") == 1  # one of them speaks
+    assert torch.load(checkpoint, weights_only=True)["step"] == 2

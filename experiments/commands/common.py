@@ -32,7 +32,7 @@ def configuration_of(name: str) -> Configuration:
 def bar(console: Console, text: str) -> Iterator[Callable[..., None]]:
     """A progress bar on a terminal; elsewhere a line now and then. Call what it gives with done, total and a text."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    shown = -1.0
+    shown, in_lines = -1.0, not (console.is_terminal or console.quiet)
 
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(text, total=None)
@@ -40,7 +40,11 @@ def bar(console: Console, text: str) -> Iterator[Callable[..., None]]:
         def update(done: int, total: int, description: str = text, **_: Any) -> None:
             nonlocal shown
             progress.update(task, completed=done, total=total, description=description)
-            if not console.is_terminal and (done / max(total, 1) >= shown + 0.05 or done == total):
+            if (
+                not console.is_terminal
+                and not console.quiet
+                and (done / max(total, 1) >= shown + 0.05 or done == total)
+            ):
                 shown = done / max(total, 1)
                 print(f"{description}: {done:,} of {total:,}", file=sys.stderr, flush=True)
 

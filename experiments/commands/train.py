@@ -14,7 +14,7 @@ from rich.console import Console
 from experiments.commands.common import ConfigurationOption, bar, configuration_of
 from experiments.datasets import SOURCES, load
 from experiments.detectors import make_detector
-from experiments.train import train
+from experiments.train import rank, train
 
 _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -39,7 +39,7 @@ def command(
     if precision not in _PRECISIONS:
         raise typer.BadParameter(f"must be one of {', '.join(_PRECISIONS)}, got {precision!r}")
     settings = configuration_of(configuration)
-    console = Console()
+    console = Console(quiet=rank() > 0)
     dataset = load(settings.dataset, data, SOURCES[settings.dataset].train)
     console.print(str(dataset), highlight=False)
     torch.manual_seed(seed)
