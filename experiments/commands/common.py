@@ -40,11 +40,7 @@ def bar(console: Console, text: str) -> Iterator[Callable[..., None]]:
         def update(done: int, total: int, description: str = text, **_: Any) -> None:
             nonlocal shown
             progress.update(task, completed=done, total=total, description=description)
-            if (
-                not console.is_terminal
-                and not console.quiet
-                and (done / max(total, 1) >= shown + 0.05 or done == total)
-            ):
+            if in_lines and (done / max(total, 1) >= shown + 0.05 or done == total):
                 shown = done / max(total, 1)
                 print(f"{description}: {done:,} of {total:,}", file=sys.stderr, flush=True)
 
