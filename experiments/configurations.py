@@ -108,14 +108,14 @@ _FASTER_CPU = replace(
 _RETINA_CPU = replace(
     _RETINA_CARPK,
     name="retinanet-carpk-cpu",
-    training=_CPU_TRAINING,
+    training=replace(_CPU_TRAINING, epochs=2.5),
     backbone="resnet50_msra",
     image_size=(360, 640),
     anchor_sizes=(24, 48, 96, 192, 384),
 )
 _OF_WHEAT: dict[str, Any] = {
     "image_size": (512, 512),
-    "training": replace(_CPU_TRAINING, epochs=4, shorter_sides=(384, 448)),
+    "training": replace(_CPU_TRAINING, epochs=2.5, shorter_sides=(384, 448)),
 }
 _CPU = [
     _FASTER_CPU,

@@ -143,35 +143,38 @@ _QUALITIES = {
 
 def _cells(record: Record, device: str, printed: dict[int, paper.Printed]) -> tuple[list[str], list[list[str]]]:
     """The head of a table, and its rows."""
+    columns = dict(_columns(record, device, printed))
+    return list(columns), [[cell(row) for cell in columns.values()] for row in record["rows"]]
+
+
+def _columns(
+    record: Record, device: str, printed: dict[int, paper.Printed]
+) -> Iterator[tuple[str, Callable[[Row], str]]]:
+    """Head and cell of each column; those that no row has are left out."""
     rows = record["rows"]
-    qualities = [name for name in _QUALITIES if name in rows[0]]
-    stages = list(
-        dict.fromkeys(stage for row in rows for stage in row["ms"][device] if stage not in ("all", "differing"))
-    )
-    stages = stages if any("all" in row["ms"][device] for row in rows) else []
-    several = len({row["candidates"] for row in rows}) > 1
-    has_total = any(total_of(row, record, device) for row in rows)
-    header = ["method", "by", *(["P1"] if several else []), "K", *(_QUALITIES[name] for name in qualities), "kept"]
-    header += [*(f"{stage}, ms" for stage in stages), f"suppression, ms ({device})", "speed-up"]
-    header += ["total, ms"] if has_total else []
-    header += ["paper: mAP", "paper: ms", "paper: speed-up"] if printed else []
-    body = []
-    for row in rows:
-        times = row["ms"][device]
-        cells = [
-            row["method"],
-            row["by"],
-            *([f"{row['candidates']:,}"] if several else []),
-            str(row["num_hashes"] or ""),
-        ]
-        cells += [f"{100 * row[name]:.1f}" for name in qualities] + [f"{row['kept']:,.0f}"]
-        cells += [milliseconds(times.get(stage)) for stage in stages] + [milliseconds(time_of(row, device))]
-        faster, total = speed_up(row, rows, device), total_of(row, record, device)
-        cells += ["" if faster is None else f"{shown(faster)}x"]
-        cells += ["" if total is None else f"{total:,.0f}"] if has_total else []
-        cells += _printed_cells(row, device, printed) if printed else []
-        body.append(cells)
-    return header, body
+    yield "method", lambda row: row["method"]
+    yield "by", lambda row: row["by"]
+    if len({row["candidates"] for row in rows}) > 1:
+        yield "P1", lambda row: f"{row['candidates']:,}"
+    yield "K", lambda row: str(row["num_hashes"] or "")
+    for quality, head in _QUALITIES.items():
+        if quality in rows[0]:
+            yield head, lambda row, quality=quality: f"{100 * row[quality]:.1f}"  # type: ignore[misc]
+    yield "kept", lambda row: f"{row['kept']:,.0f}"
+    stages = {stage for row in rows for stage in row["ms"][device]}
+    for stage in sorted(stages - {"all", "differing"}) if "all" in stages else []:  # HNMS comes first
+        yield f"{stage}, ms", lambda row, stage=stage: milliseconds(row["ms"][device].get(stage))  # type: ignore[misc]
+    yield f"suppression, ms ({device})", lambda row: milliseconds(time_of(row, device))
+    yield "speed-up", lambda row: _times(speed_up(row, rows, device))
+    if any(total_of(row, record, device) for row in rows):
+        yield "total, ms", lambda row: f"{total_of(row, record, device):,.0f}"
+    if printed:
+        for place, head in enumerate(("paper: mAP", "paper: ms", "paper: speed-up")):
+            yield head, lambda row, place=place: _printed_cells(row, device, printed)[place]  # type: ignore[misc]
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{shown(ratio)}x"
 
 
 def _printed_cells(row: Row, device: str, printed: dict[int, paper.Printed]) -> list[str]:

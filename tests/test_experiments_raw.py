@@ -43,8 +43,9 @@ def test_anybodys_detections_need_boxes_scores_and_labels_only(tmp_path):
     assert raw.truth is raw.second is None
     assert raw.level.tolist() == [0, 0, 0]
     assert (raw.boxes.dtype, raw.labels.dtype) == (np.float32, np.int64)
-    np.savez(tmp_path / "one.npz", **arrays, gt_boxes=np.zeros((1, 4)), gt_labels=[1])
-    assert load(tmp_path / "one.npz").truth.ignore.tolist() == [False]
+    np.savez(tmp_path / "one.npz", **arrays, gt_boxes=np.zeros((2, 4)), gt_labels=[-1, 1])
+    truth = load(tmp_path / "one.npz").truth
+    assert (truth.labels.tolist(), truth.ignore.tolist()) == ([1], [False])
 
 
 def test_the_best_of_each_level_are_chosen_ties_to_the_lower_row():
