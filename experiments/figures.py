@@ -73,20 +73,20 @@ def plan_of(name: str, of: str, suppressing: Suppressing, of_proposals: bool, **
     return Plan(f"{name}-{of}", settings, suppressing, of_proposals, **limits)
 
 
-def draw(name: str, record: Record, path: Path) -> None:
-    """Write the figure as PNG and SVG, beside and then into place; SVG has the same bytes each time."""
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+def draw(name: str, record: Record, path: Path, suffixes: tuple[str, ...] = ("png", "svg")) -> None:
+    """Write the figure, beside and then into place; an SVG has the same bytes each time."""
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hashnms", "font.size": 9}):
+        figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
         FIGURES[name].draw(axes, record)
         axes.set_title("\n".join([FIGURES[name].title, *([boxes_of(record)] if record["rows"] else [])]), fontsize=9)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
         path.parent.mkdir(parents=True, exist_ok=True)
-        for suffix, metadata in (("png", {}), ("svg", {"Date": None})):
+        for suffix in suffixes:
             beside = path.with_name(f".{path.name}.{suffix}")
-            figure.savefig(beside, format=suffix, dpi=144, metadata=metadata)
+            figure.savefig(beside, format=suffix, dpi=144, metadata={"Date": None} if suffix == "svg" else None)
             beside.replace(path.with_name(f"{path.name}.{suffix}"))
-    plt.close(figure)
+        plt.close(figure)
 
 
 def quality_of(record: Record) -> tuple[str, str]:

@@ -20,7 +20,7 @@ COMMITTED = Path(__file__).parent / "results"
 def make_table(name: str, folder: RawFolder, results: Path, done: Any, **limits: Any) -> str:
     """Measure a table and write it; returns its Markdown."""
     suppressing = tables.suppressing_of(folder, tables.TABLES[name].of_proposals)
-    record = _measured(tables.plan_of(name, folder.name, suppressing, **limits), folder, results, done)
+    record = _measured(name, tables.plan_of(name, folder.name, suppressing, **limits), folder, results, done)
     text = "\n".join(tables.lines(name, record)).rstrip() + "\n"
     files.write(results / f"{record['name']}.md", text)
     return text
@@ -36,7 +36,7 @@ def make_figure(name: str, folder: RawFolder | None, results: Path, done: Any, *
     of_proposals = folder.of_proposals
     suppressing = tables.suppressing_of(folder, of_proposals)
     plan = figures.plan_of(name, folder.name, suppressing, of_proposals, **limits)
-    record = _measured(plan, folder, results, done)
+    record = _measured(name, plan, folder, results, done)
     path = results / str(record["name"])
     figures.draw(name, record, path)
     files.write(path.with_name(f"{path.name}.md"), "\n".join(figures.lines(name, record)).rstrip() + "\n")
@@ -52,7 +52,7 @@ def proposals_of_all(suppressing: Suppressing, sweeps: bool) -> Callable[[Raw], 
     return lambda raw: left_by_any(raw, plans)
 
 
-def _measured(plan: Plan, folder: RawFolder, results: Path, done: Any) -> dict[str, Any]:
+def _measured(kind: str, plan: Plan, folder: RawFolder, results: Path, done: Any) -> dict[str, Any]:
     """What the JSON file of the same plan and the same boxes says; if there is none, measured and written."""
     results.mkdir(parents=True, exist_ok=True)
     file = results / f"{plan.name}.json"
@@ -61,6 +61,6 @@ def _measured(plan: Plan, folder: RawFolder, results: Path, done: Any) -> dict[s
         written: dict[str, Any] = files.load(file)
         if written.get("digest") == digest:
             return written
-    record = measure(folder, plan, results, done) | {"machine": machine(), "digest": digest}
+    record = {"kind": kind, **measure(folder, plan, results, done), "machine": machine(), "digest": digest}
     files.save(record, file)
     return record
