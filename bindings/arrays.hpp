@@ -126,23 +126,24 @@ nb::object with_float_type(const PlainArray& array, const Use& use) {
 
 // Calls use(input); None if the arrays are not plain or do not fit each other, or the format is none.
 template <class Use>
-nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle box_format, const Use& use) {
+nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle box_format,
+                      const Use& use) {
   // An array beside a tensor is rare, and only who has both as tensors has looked at what memory does not show.
   if (PyArray_CheckExact(boxes.ptr()) != PyArray_CheckExact(scores.ptr())) return nb::none();
-  const PlainArray box_array(boxes), score_array(scores), label_array(labels);
+  const PlainArray box_array(boxes), score_array(scores), label_array(labels), image_array(images);
   const std::optional<BoxFormat> format = box_format_of(box_format);
   if (!format || !box_array.has_columns(4) || box_array.rows() > kMostBoxes) return nb::none();
   const size_t count = box_array.rows();
   if (!score_array.has_shape(count)) return nb::none();
-  const int64_t* label_data = nullptr;
-  if (!labels.is_none()) {
-    if (!label_array.has_shape(count) || !label_array.is_of<int64_t>()) return nb::none();
-    label_data = label_array.data<int64_t>();
-  }
+  const auto fits = [=](nb::handle object, const PlainArray& array) {
+    return object.is_none() || (array.has_shape(count) && array.is_of<int64_t>());
+  };
+  if (!fits(labels, label_array) || !fits(images, image_array)) return nb::none();
   return with_float_type(box_array, [&](auto number) {
     return with_float_type(score_array, [&](auto score) {
-      return use(Input<decltype(number), decltype(score)>{box_array.data<decltype(number)>(), *format,
-                                                          score_array.data<decltype(score)>(), label_data, count});
+      return use(Input<decltype(number), decltype(score)>{
+          box_array.data<decltype(number)>(), *format, score_array.data<decltype(score)>(), label_array.data<int64_t>(),
+          image_array.data<int64_t>(), count});
     });
   });
 }

@@ -60,24 +60,24 @@ auto unlocked(size_t boxes, const Work& work) {
   }
 }
 
-nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha, nb::handle num_hashes,
-                nb::handle box_format) {
+nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle alpha,
+                nb::handle num_hashes, nb::handle box_format) {
   const auto family = family_of(alpha, num_hashes);
   if (!family) return nb::none();
-  return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
+  return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     const auto kept = unlocked(input.count, [&] { return hashnms::hnms(input, *family, num_threads); });
     return kept ? rows_of(boxes, *kept) : nb::none();
   });
 }
 
 template <bool want_suppressor>
-nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle iou_threshold,
+nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
                nb::handle score_threshold, nb::handle max_output, nb::handle box_format) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto above = score_threshold_of(score_threshold);
   const auto most = most_boxes(max_output);
   if (!threshold || !above || !most) return nb::none();
-  return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
+  return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     std::optional<NewArray<int64_t>> suppressor;
     if (want_suppressor) suppressor.emplace(boxes, std::initializer_list<size_t>{input.count});
     const NmsOptions options{*threshold, *above, *most, suppressor ? suppressor->data : nullptr};
@@ -91,11 +91,12 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handl
 
 nb::object batched_nms(nb::handle boxes, nb::handle scores, nb::handle idxs, nb::handle iou_threshold) {
   if (idxs.is_none()) return nb::none();
-  return nms<false>(boxes, scores, idxs, iou_threshold, nb::none(), nb::none(), nb::str("xyxy"));
+  return nms<false>(boxes, scores, idxs, nb::none(), iou_threshold, nb::none(), nb::none(), nb::str("xyxy"));
 }
 
-nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle method, nb::handle sigma,
-                    nb::handle iou_threshold, nb::handle min_score, nb::handle max_output, nb::handle box_format) {
+nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle method,
+                    nb::handle sigma, nb::handle iou_threshold, nb::handle min_score, nb::handle max_output,
+                    nb::handle box_format) {
   const auto soft_method = soft_method_of(method);
   const auto sigma_value = number_in(sigma, kLeastSigma, kGreatestSigma);
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
@@ -104,7 +105,7 @@ nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::
   if (!soft_method || !sigma_value || !threshold || !least || !most) return nb::none();
   const SoftNmsOptions options{*soft_method, *sigma_value, *threshold, *least, *most};
   return with_input(
-      boxes, scores, labels, box_format, [&]<class T, class Score>(const Input<T, Score>& input) -> nb::object {
+      boxes, scores, labels, images, box_format, [&]<class T, class Score>(const Input<T, Score>& input) -> nb::object {
         const auto selection = unlocked(input.count, [&] { return hashnms::soft_nms(input, options, num_threads); });
         if (!selection) return nb::none();
         const NewArray<Score> decayed(boxes, {selection->claims.size()});
@@ -114,12 +115,12 @@ nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::
       });
 }
 
-nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle score_threshold,
+nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle score_threshold,
                  nb::handle most_of_label, nb::handle most_in_all, nb::handle box_format) {
   const auto above = score_threshold_of(score_threshold);
   const auto of_label = most_boxes(most_of_label), in_all = most_boxes(most_in_all);
   if (!above || !of_label || !in_all) return nb::none();
-  return with_input(boxes, scores, labels, box_format, [&](const auto& input) -> nb::object {
+  return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     const auto top = unlocked(input.count, [&] { return hashnms::top_k(input, {*above, *of_label, *in_all}); });
     return top ? rows_of(boxes, *top) : nb::none();
   });
@@ -199,7 +200,7 @@ nb::object float32_cells(double alpha, double origin) {
 
 }  // namespace hashnms::bindings
 
-#define HASHNMS_ARRAYS "boxes: object, scores: object, labels: object, "
+#define HASHNMS_ARRAYS "boxes: object, scores: object, labels: object, images: object, "
 #define HASHNMS_NMS "iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> "
 #define HASHNMS_FUNCTION \
   "boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object"
@@ -225,16 +226,17 @@ NB_MODULE(_core, m) {
       "hash_seed", [] { return seed(0); },
       "What keys are multiplied by in this process: for kernels, and for tests that attack it.");
 
-  m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "alpha"_a.none(),
-        "num_hashes"_a.none(), "box_format"_a.none(),
+  m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
+        "alpha"_a.none(), "num_hashes"_a.none(), "box_format"_a.none(),
         nb::sig("def hnms(" HASHNMS_ARRAYS "alpha: object, num_hashes: object, box_format: object) -> " HASHNMS_ROWS
                 " | None"),
         "The best box of each cell, for one hash after another.");
-  m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "iou_threshold"_a.none(),
-        "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
+  m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
+        "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
         nb::sig("def nms(" HASHNMS_ARRAYS HASHNMS_NMS HASHNMS_ROWS " | None"), "The boxes that greedy NMS keeps.");
   m.def("nms_suppressor", &bindings::nms<true>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(),
-        "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
+        "images"_a.none(), "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(),
+        "box_format"_a.none(),
         nb::sig("def nms_suppressor(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
         "The same, and the suppressor of each box.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
@@ -242,14 +244,15 @@ NB_MODULE(_core, m) {
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS
                 " | None"),
         "The boxes that greedy NMS keeps of each group.");
-  m.def("soft_nms", &bindings::soft_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "method"_a.none(),
-        "sigma"_a.none(), "iou_threshold"_a.none(), "min_score"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
+  m.def("soft_nms", &bindings::soft_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
+        "method"_a.none(), "sigma"_a.none(), "iou_threshold"_a.none(), "min_score"_a.none(), "max_output"_a.none(),
+        "box_format"_a.none(),
         nb::sig("def soft_nms(" HASHNMS_ARRAYS
                 "method: object, sigma: object, iou_threshold: object, min_score: object, max_output: object, "
                 "box_format: object) -> tuple[" HASHNMS_ROWS ", numpy.typing.NDArray[typing.Any]] | None"),
         "The boxes that Soft-NMS selects, in this order, and their scores by then.");
-  m.def("top_k", &bindings::top_k, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "score_threshold"_a.none(),
-        "most_of_label"_a.none(), "most_in_all"_a.none(), "box_format"_a.none(),
+  m.def("top_k", &bindings::top_k, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
+        "score_threshold"_a.none(), "most_of_label"_a.none(), "most_in_all"_a.none(), "box_format"_a.none(),
         nb::sig(
             "def top_k(" HASHNMS_ARRAYS
             "score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> " HASHNMS_ROWS

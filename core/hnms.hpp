@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "boxes/claims.hpp"
+#include "boxes/images.hpp"
 #include "boxes/input.hpp"
 #include "boxes/labels.hpp"
 #include "boxes/scan.hpp"
@@ -53,7 +54,9 @@ std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score>
 // The kept boxes as claims, greatest first. Nothing if a number is not legal or a box has no code; the caller's
 // other checks are trusted.
 template <class T, class Score>
-std::optional<Claims<Score>> hnms(const Input<T, Score>& input, const HashFamily& family, size_t threads) {
+std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily& family, size_t threads) {
+  const PairLabels pairs(given);
+  const auto input = pairs.of(given);
   Extents extents = extents_of(input.boxes, input.format, input.labels, input.count);
   if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
   Claims<Score> kept(input.count);

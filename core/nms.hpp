@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "boxes/claims.hpp"
+#include "boxes/images.hpp"
 #include "boxes/input.hpp"
 #include "boxes/labels.hpp"
 #include "boxes/scan.hpp"
@@ -26,7 +27,7 @@ namespace hashnms {
 struct NmsOptions {
   double iou_threshold;
   double score_threshold;  // boxes need a score above it; -inf for all
-  size_t max_output;
+  size_t max_output;       // of each image
   int64_t* suppressor;  // of each box: where to write the kept box that removed it, itself, or -1; null if not wanted
 };
 
@@ -50,8 +51,8 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
 template <bool want_first, class T, class Score>
 LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const Plan<T>& plan,
                                size_t threads, Suppressors& suppressors) {
-  // A limit lets one thread stop early.
-  const bool to_the_end = options.max_output >= input.count;
+  // A limit lets one thread stop early, of one image.
+  const bool to_the_end = options.max_output >= input.count || input.images;
   const size_t parts = threads_for(input.count, tuning::kBoxesPerThread, threads);
   if (to_the_end && labels_serve(input, parts)) {
     return nms_by_label(input, options.score_threshold, parts, [&](RankedBoxes<T>& of_label) {
@@ -70,7 +71,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
     }
   }
   RankedBoxes<T> ranked(input, ids, claims_above(input, options.score_threshold));
-  keep_greedily<want_first>(ranked, plan, options.max_output, suppressors);
+  keep_greedily<want_first>(ranked, plan, to_the_end ? ranked.size() : options.max_output, suppressors);
   return std::move(ranked).kept_rows();
 }
 
@@ -78,13 +79,19 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
 
 // The kept rows by rank. Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
-std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& input, const NmsOptions& options, size_t threads) {
-  const Extents extents = extents_of(input.boxes, input.format, nullptr, input.count);
-  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsOptions& options, size_t threads) {
+  const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
+  if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
+  const PairLabels pairs(given);
+  const auto input = pairs.of(given);
   const auto plan = Plan<T>::of(input, options.iou_threshold, extents);
   Suppressors suppressors(options.suppressor, input.count);
-  return suppressors.wanted() ? detail::kept_rows<true>(input, options, plan, threads, suppressors)
-                              : detail::kept_rows<false>(input, options, plan, threads, suppressors);
+  auto rows = suppressors.wanted() ? detail::kept_rows<true>(input, options, plan, threads, suppressors)
+                                   : detail::kept_rows<false>(input, options, plan, threads, suppressors);
+  const size_t kept = rows.size();
+  keep_first_of_images(rows, input.images, input.count, options.max_output, [](uint32_t row) { return row; });
+  if (rows.size() < kept) suppressors.forget_all_except(rows, input.count);
+  return rows;
 }
 
 }  // namespace hashnms

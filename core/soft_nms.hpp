@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "boxes/claims.hpp"
+#include "boxes/images.hpp"
 #include "boxes/input.hpp"
 #include "boxes/labels.hpp"
 #include "nms.hpp"
@@ -30,7 +31,7 @@ struct SoftNmsOptions {
   double sigma;          // of the gaussian
   double iou_threshold;  // of the linear and the hard
   double min_score;      // from 0 on; boxes with less never come out
-  size_t max_output;
+  size_t max_output;     // of each image
 };
 
 // What is selected, in this order.
@@ -113,7 +114,8 @@ Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score 
   const LabelGroups groups(rows_with(input.scores, input.count, takes_part), input.labels);
   Selection<Score> selection(input.count);
   const size_t parts = threads_for(groups.rows.size(), tuning::kSelectedPerThread, threads);
-  std::vector<BestClaims<Score>> selected(parts, BestClaims<Score>(most));
+  const size_t most_in_all = input.images ? input.count : most;
+  std::vector<BestClaims<Score>> selected(parts, BestClaims<Score>(most_in_all));
   run_queue(parts, groups.count(), [&](size_t group, size_t part) {
     select_group(input, groups.begin(group), groups.size(group), decay, min_score, most, selection.scores,
                  selected[part]);
@@ -124,7 +126,8 @@ Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score 
   Claim<Score>* end = selection.claims.begin();
   for (const auto& of_part : selected) end = std::copy(of_part.claims().begin(), of_part.claims().end(), end);
   if (groups.count() > 1) sort_claims(selection.claims);
-  selection.claims.shrink(std::min(total, most));
+  selection.claims.shrink(std::min(total, most_in_all));
+  keep_first_of_images(selection.claims, input.images, input.count, most, [](auto claim) { return claim.box(); });
   return selection;
 }
 
@@ -158,9 +161,11 @@ std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const 
 
 // Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
-std::optional<Selection<Score>> soft_nms(const Input<T, Score>& input, const SoftNmsOptions& options, size_t threads) {
-  if (options.method == SoftMethod::hard) return detail::select_hard(input, options, threads);
-  if (!input.is_legal()) return std::nullopt;
+std::optional<Selection<Score>> soft_nms(const Input<T, Score>& given, const SoftNmsOptions& options, size_t threads) {
+  if (options.method == SoftMethod::hard) return detail::select_hard(given, options, threads);
+  if (!given.is_legal()) return std::nullopt;
+  const PairLabels pairs(given);
+  const auto input = pairs.of(given);
   const Score min_score = detail::rounded_up<Score>(options.min_score);
   if (options.method == SoftMethod::linear) {
     return detail::select(input, LinearDecay{options.iou_threshold}, min_score, options.max_output, threads);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "boxes/claims.hpp"
+#include "boxes/images.hpp"
 #include "boxes/input.hpp"
 #include "boxes/labels.hpp"
 #include "support/large_array.hpp"
@@ -14,14 +15,16 @@
 namespace hashnms {
 
 struct TopOptions {
-  double score_threshold;  // boxes need a score above it; -inf for all
-  size_t most_of_label, most_in_all;
+  double score_threshold;             // boxes need a score above it; -inf for all
+  size_t most_of_label, most_in_all;  // of each image
 };
 
 // As claims, greatest first. Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
-std::optional<Claims<Score>> top_k(const Input<T, Score>& input, const TopOptions& options) {
-  if (!input.is_legal()) return std::nullopt;
+std::optional<Claims<Score>> top_k(const Input<T, Score>& given, const TopOptions& options) {
+  if (!given.is_legal()) return std::nullopt;
+  const PairLabels pairs(given);
+  const auto input = pairs.of(given);
   const LabelGroups groups(
       rows_with(input.scores, input.count, [&](Score score) { return double(score) > options.score_threshold; }),
       options.most_of_label < input.count ? input.labels : nullptr);
@@ -33,9 +36,10 @@ std::optional<Claims<Score>> top_k(const Input<T, Score>& input, const TopOption
                          [&](uint32_t row) { return input.claim(row); });
     end = move_greatest(begin, end, options.most_of_label);
   }
-  end = move_greatest(claims.begin(), end, options.most_in_all);
+  if (!input.images) end = move_greatest(claims.begin(), end, options.most_in_all);
   claims.shrink(static_cast<size_t>(end - claims.begin()));
   sort_claims(claims);
+  keep_first_of_images(claims, input.images, input.count, options.most_in_all, [](auto claim) { return claim.box(); });
   return claims;
 }
 

@@ -266,8 +266,8 @@ def test_every_limit_is_that_of_the_core():
     ]:
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             call()
-    assert _core.soft_nms(BOXES, SCORES, None, "linear", _core.LEAST_SIGMA, 0.5, 0.0, None, "xyxy") is not None
-    assert _core.soft_nms(BOXES, SCORES, None, "linear", _core.GREATEST_SIGMA, 0.5, 0.0, None, "xyxy") is not None
+    assert _core.soft_nms(BOXES, SCORES, None, None, "linear", _core.LEAST_SIGMA, 0.5, 0.0, None, "xyxy") is not None
+    assert _core.soft_nms(BOXES, SCORES, None, None, "linear", _core.GREATEST_SIGMA, 0.5, 0.0, None, "xyxy") is not None
 
 
 def test_iou_hash_keeps_the_tables_of_the_latest_calls():

@@ -46,7 +46,7 @@ def test_importing_the_package_imports_neither_the_cli_nor_heavy_libraries():
 
 def test_the_core_refuses_arrays_of_different_lengths():
     boxes, scores = np.zeros((5, 4), np.float32), np.zeros(1, np.float32)
-    assert hashnms._core.hnms(boxes, scores, None, 0.7, 1, "xyxy") is None
+    assert hashnms._core.hnms(boxes, scores, None, None, 0.7, 1, "xyxy") is None
 
 
 def test_a_package_without_its_core_says_what_to_do(tmp_path):

@@ -19,7 +19,7 @@ from tests.support.tensors import FUNCTIONS, OPS, assert_same_tensors, scene_ten
 @pytest.mark.parametrize("name", OPS)
 def test_an_op_is_registered_as_torch_wants_it(name):
     op = getattr(torch.ops.hashnms, name)
-    torch.library.opcheck(op, (*scene_tensors(200, np.float64), *OPS[name]))
+    torch.library.opcheck(op, (*scene_tensors(200, np.float64), None, *OPS[name]))
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -28,7 +28,8 @@ def test_an_op_says_beforehand_what_types_and_shapes_come_out(name):
     op = getattr(torch.ops.hashnms, name)
     for count, dtype, labelled in ((200, np.float32, False), (1, np.float64, True), (0, np.float32, True)):
         boxes, scores, labels = (tensor[:count] for tensor in scene_tensors(200, dtype))
-        arguments = (boxes, scores, labels if labelled else None, *OPS[name])
+        images = None if labelled else labels
+        arguments = (boxes, scores, labels if labelled else None, images, *OPS[name])
         torch.library.opcheck(op, arguments, test_utils="test_faketensor")
 
 

@@ -10,13 +10,14 @@
 
 namespace hashnms {
 
-// The arrays of a call, as they came; labels may be null.
+// The arrays of a call, as they came; labels and images may be null.
 template <class T, class Score>
 struct Input {
   const T* boxes;
   BoxFormat format;
   const Score* scores;
-  const int64_t* labels;
+  const int64_t* labels;  // boxes of different labels never meet
+  const int64_t* images;  // nor do boxes of different images; what counts boxes counts by image
   size_t count;
 
   Corners<T> corners(size_t row) const { return corners_of(boxes + 4 * row, format); }

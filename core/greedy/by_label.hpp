@@ -41,7 +41,7 @@ LargeArray<uint32_t> nms_by_label(const Input<T, Score>& input, double score_thr
                                   const Keep& keep) {
   const auto takes_part = [=](Score score) { return static_cast<double>(score) > score_threshold; };
   const LabelGroups groups(rows_with(input.scores, input.count, takes_part), input.labels);
-  const Input<T, Score> unlabelled{input.boxes, input.format, input.scores, nullptr, input.count};
+  const Input<T, Score> unlabelled{input.boxes, input.format, input.scores, nullptr, nullptr, input.count};
   Claims<Score> claims(groups.rows.size());  // of each group; then, in front, of what is kept of it
   std::vector<size_t> kept(groups.count());
   run_queue(threads, groups.count(), [&](size_t group, size_t) {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "support/large_array.hpp"
+
 namespace hashnms {
 
 // Rows of the input; -1 of a box that none has removed. Threads may set different rows at once.
@@ -17,6 +19,17 @@ class Suppressors {
   bool wanted() const { return rows_ != nullptr; }
   void set(uint32_t row, uint32_t by) {
     if (rows_) rows_[row] = by;
+  }
+  // Only these rows are kept after all: nothing was removed by another.
+  void forget_all_except(const LargeArray<uint32_t>& kept, size_t count) {
+    if (!rows_) return;
+    for (size_t row = 0; row < count; ++row) {
+      if (rows_[row] == static_cast<int64_t>(row)) rows_[row] = -1;
+    }
+    for (const uint32_t row : kept) rows_[row] = row;
+    for (size_t row = 0; row < count; ++row) {
+      if (rows_[row] >= 0 && rows_[rows_[row]] != rows_[row]) rows_[row] = -1;
+    }
   }
 
  private:

@@ -50,15 +50,17 @@ class CoreCall:
         return [check(setting) for check, setting in zip(self.settings, settings, strict=True)]
 
 
-def _explain_numbers(boxes: Array, scores: Array, _labels: Array | None, *settings: Any, rows: Any) -> None:
-    _validate.legal_numbers(boxes, scores, settings[-1], rows)
+def _explain_numbers(boxes: Array, scores: Array, *others: Any, rows: Any) -> None:
+    _validate.legal_numbers(boxes, scores, others[-1], rows)
 
 
 def _explain_batched_nms(boxes: Array, scores: Array, _groups: Array, _iou_threshold: float, rows: Any) -> None:
     _validate.legal_numbers(boxes, scores, "xyxy", rows)
 
 
-def _explain_hnms(boxes: Array, scores: Array, _labels: Array | None, alpha: float, *settings: Any, rows: Any) -> None:
+def _explain_hnms(
+    boxes: Array, scores: Array, _labels: Any, _images: Any, alpha: float, *settings: Any, rows: Any
+) -> None:
     _validate.legal_numbers(boxes, scores, settings[-1], rows)
     _validate.refuse_codes(boxes, _core.family_has_code(boxes, alpha, *settings), alpha, rows)
 

@@ -12,19 +12,20 @@ class Candidates(NamedTuple):
     """Arrays as the core takes them, by increasing row of the input: ties go by row at every step.
 
     The verbs `hnms`, `nms`, `soft_nms` and `top` return places among the candidates, by decreasing score, ties to the
-    lower place, and the scores that these boxes have from then on. `most` means that the first so many will do. Those
-    of `hashnms.torch.device` are tensors with the same verbs.
+    lower place, and the scores that these boxes have from then on. `most` means that the first so many of an image
+    will do. Those of `hashnms.torch.device` are tensors with the same verbs.
     """
 
     boxes: Any
     scores: Any
     labels: Any
+    images: Any
     box_format: BoxFormatName
     rows: Any = None  #: in the input; None for all of it
 
     def hnms(self, alpha: float, num_hashes: int, most: int | None) -> tuple[Any, Any]:
         """As `hashnms.hnms`."""
-        return self._with_scores(self._by_core(HNMS, alpha, num_hashes)[:most])
+        return self._with_scores(self._first(self._by_core(HNMS, alpha, num_hashes), most))
 
     def nms(self, iou_threshold: float, most: int | None) -> tuple[Any, Any]:
         """As `hashnms.nms`."""
@@ -40,24 +41,28 @@ class Candidates(NamedTuple):
     def top(
         self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
     ) -> tuple[Any, Any]:
-        """Those with a score above the threshold, the best of each label, the best in all."""
+        """Those with a score above the threshold, the best of each label of an image, the best of an image."""
         return self._with_scores(self._by_core(TOP_K, score_threshold, of_label, in_all))
 
     def take(self, places: Any, scores: Any) -> Candidates:
         """What a verb has returned, as candidates of the next step."""
         order = places.argsort()
         places = places[order]
-        labels = None if self.labels is None else self.labels[places]
-        return type(self)(self.boxes[places], scores[order], labels, self.box_format, self.input_rows(places))
+        labels, images = (None if values is None else values[places] for values in (self.labels, self.images))
+        return type(self)(self.boxes[places], scores[order], labels, images, self.box_format, self.input_rows(places))
 
     def input_rows(self, places: Any) -> Any:
         """The rows of the input at these places."""
         return places if self.rows is None else self.rows[places]
 
+    def _first(self, places: Any, most: int | None) -> Any:
+        """No more than will do, where that is easily said."""
+        return places[:most] if self.images is None else places
+
     def _with_scores(self, places: Any) -> tuple[Any, Any]:
         return places, self.scores[places]
 
     def _by_core(self, call: CoreCall, *settings: Any) -> Any:
-        arguments = (self.boxes, self.scores, self.labels, *settings, self.box_format)
+        arguments = (self.boxes, self.scores, self.labels, self.images, *settings, self.box_format)
         result = call.core(*arguments)
         return call.converted(*arguments, rows=self.rows) if result is None else result

@@ -49,7 +49,7 @@ def is_proxy(value: Any) -> bool:
 def array_of(name: str, tensor: Any) -> NDArray[Any]:
     """The numbers of a CPU tensor as an array, which shares its memory where it can."""
     if not tensor.is_cpu:
-        need = "the device of boxes, cpu" if name in ("scores", "labels", "idxs") else "cpu"
+        need = "the device of boxes, cpu" if name in ("scores", "labels", "images", "idxs") else "cpu"
         raise ValueError(f"{name} must be on {need}, got {tensor.device}")
     plain = tensor.detach().resolve_neg()
     try:

@@ -48,18 +48,18 @@ def scores_array(scores: Any, num_boxes: int) -> Array:
     return _one_for_each_box("scores", _real_array("scores", scores), num_boxes)
 
 
-def labels_array(labels: Any, num_boxes: int) -> Array | None:
-    """Labels as a contiguous int64 array, one for each box, or None. Floats that are whole numbers are taken."""
+def labels_array(labels: Any, num_boxes: int, name: str = "labels") -> Array | None:
+    """Labels or images as a contiguous int64 array, one for each box, or None. Floats that are whole are taken."""
     if labels is None:
         return None
-    array = _as_array("labels", labels)
+    array = _as_array(name, labels)
     if array.size == 0:  # of whatever type: an empty list is of floats
         array = array.astype(_INT64)
     if array.dtype.kind not in "iu" and not _is_float(array):
-        hint = ": np.unique(labels, return_inverse=True)[1] numbers them" if _is_text(array) else ""
-        raise TypeError(f"labels must be integers, got {_kind(labels, array)}{hint}")
-    array = _one_for_each_box("labels", array, num_boxes)
-    return _integers("labels", _whole_numbers("labels", array) if _is_float(array) else array)
+        hint = f": np.unique({name}, return_inverse=True)[1] numbers them" if _is_text(array) else ""
+        raise TypeError(f"{name} must be integers, got {_kind(labels, array)}{hint}")
+    array = _one_for_each_box(name, array, num_boxes)
+    return _integers(name, _whole_numbers(name, array) if _is_float(array) else array)
 
 
 def groups_array(idxs: Any, num_boxes: int) -> Array:
@@ -76,10 +76,13 @@ def groups_array(idxs: Any, num_boxes: int) -> Array:
     return bits
 
 
-def plain_arrays(boxes: Any, scores: Any, labels: Any) -> tuple[Array, Array, Array | None]:
+def plain_arrays(
+    boxes: Any, scores: Any, labels: Any, images: Any = None
+) -> tuple[Array, Array, Array | None, Array | None]:
     """The arrays of a call in a form that the core takes."""
     box_array = boxes_array(boxes)
-    return box_array, scores_array(scores, len(box_array)), labels_array(labels, len(box_array))
+    count = len(box_array)
+    return box_array, scores_array(scores, count), labels_array(labels, count), labels_array(images, count, "images")
 
 
 def grouped_arrays(boxes: Any, scores: Any, idxs: Any) -> tuple[Array, Array, Array]:
@@ -301,7 +304,7 @@ def _as_array(name: str, values: Any, axes: int = 1) -> Array:
     if isinstance(values, (list, tuple)) and values and getattr(values[0], "ndim", 0) >= axes:
         raise TypeError(
             f"{name} must be one array or tensor, got a list of {len(values)}: call once for each image, or join them "
-            "with torch.cat or np.concatenate and give each image its own labels"
+            "with torch.cat or np.concatenate and say with images which is of which"
         )
     try:
         return np.asarray(values)

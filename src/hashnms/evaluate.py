@@ -156,7 +156,7 @@ class _Image:
 
     @classmethod
     def of(cls, detected: tuple[Any, ...], truth: tuple[Any, ...]) -> _Image:
-        boxes, scores, labels = _validate.plain_arrays(*detected)
+        boxes, scores, labels, _ = _validate.plain_arrays(*detected)
         gt_boxes = _validate.boxes_array(truth[0], "gt_boxes")
         gt_labels = _validate.labels_array(truth[1], len(gt_boxes))
         gt_ignore = np.asarray(truth[2] if len(truth) > 2 else np.zeros(len(gt_boxes)), dtype=bool)

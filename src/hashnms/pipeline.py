@@ -117,7 +117,7 @@ class SoftNms(Step):
 
 @dataclass(frozen=True)
 class TopK(Step):
-    """The best `k` boxes of each label: the paper's P1 and P2. `top:9000`."""
+    """The best `k` boxes of each label of an image: the paper's P1 and P2. `top:9000`."""
 
     k: int
 
@@ -130,7 +130,7 @@ class TopK(Step):
 
 @dataclass(frozen=True)
 class Limit(Step):
-    """The best `k` boxes in all: the paper's P3. `limit:1000`."""
+    """The best `k` boxes of an image: the paper's P3. `limit:1000`."""
 
     k: int
 
@@ -197,15 +197,28 @@ class Suppression:
         boxes: AnyTensor[Tensor],
         scores: Values,
         labels: Values | None = ...,
+        images: Values | None = ...,
         *,
         box_format: BoxFormatName = ...,
     ) -> Suppressed[Tensor]: ...
     @overload
     def __call__(
-        self, boxes: ArrayLike, scores: Values, labels: Values | None = ..., *, box_format: BoxFormatName = ...
+        self,
+        boxes: ArrayLike,
+        scores: Values,
+        labels: Values | None = ...,
+        images: Values | None = ...,
+        *,
+        box_format: BoxFormatName = ...,
     ) -> Suppressed[NDArray[Any]]: ...
     def __call__(
-        self, boxes: Values, scores: Values, labels: Values | None = None, *, box_format: BoxFormatName = "xyxy"
+        self,
+        boxes: Values,
+        scores: Values,
+        labels: Values | None = None,
+        images: Values | None = None,
+        *,
+        box_format: BoxFormatName = "xyxy",
     ) -> Suppressed[Any]:
         """Suppress boxes.
 
@@ -214,6 +227,8 @@ class Suppression:
             scores: (N,), any real numbers.
             labels: (N,) whole numbers or None. Boxes of different labels never meet, except in `Limit` and
                 `ScoreThreshold`, which take all alike.
+            images: (N,) whole numbers or None. Boxes of different images never meet. `Limit` is of each image, `TopK`
+                of each label of each image.
             box_format: "xyxy", "xywh" or "cxcywh".
 
         Returns:
@@ -225,13 +240,13 @@ class Suppression:
             ValueError, TypeError: as `hnms`.
         """
         if _tensors.is_tensor(boxes):
-            return Suppressed(*_tensors.ops.suppress(boxes, scores, labels, self, box_format))
-        return Suppressed(*self.on_host(boxes, scores, labels, box_format))
+            return Suppressed(*_tensors.ops.suppress(boxes, scores, labels, images, self, box_format))
+        return Suppressed(*self.on_host(boxes, scores, labels, images, box_format))
 
-    def on_host(self, boxes: Any, scores: Any, labels: Any, box_format: Any) -> tuple[Any, Any]:
+    def on_host(self, boxes: Any, scores: Any, labels: Any, images: Any, box_format: Any) -> tuple[Any, Any]:
         """By the core, of arrays, lists or CPU tensors."""
         box_format = _validate.box_format_value(box_format)
-        return self.run(Candidates(*_validate.plain_arrays(boxes, scores, labels), box_format))
+        return self.run(Candidates(*_validate.plain_arrays(boxes, scores, labels, images), box_format))
 
     def run(self, candidates: Candidates) -> tuple[Any, Any]:
         """What the steps leave of the candidates, which are the whole input: its rows, and their scores."""

@@ -6,7 +6,7 @@ Boxes are taken as (w, h, x, y) with x, y the centre, in double precision; input
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from decimal import Context, Decimal, localcontext
 from itertools import product
 from math import exp, floor
@@ -195,6 +195,28 @@ def soft_nms(
         gone = met[(iou > iou_threshold) & (method == "hard") | (scores[met].astype(np.float64) < min_score)]
         left = left[~np.isin(left, gone)]
     return np.array(keep, np.int64), scores[keep]
+
+
+def of_images(
+    of_one: Callable[..., Any], boxes: Any, scores: Any, images: Any, *, labels: Any = None, **settings: Any
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Several images in one call: a function of one image, image by image.
+
+    Returns the kept indices of all images and the scores they have in the end, by decreasing score, ties to the lower
+    index.
+    """
+    boxes, scores, images = np.asarray(boxes).reshape(-1, 4), np.asarray(scores), np.asarray(images)
+    keeps, finals = [np.zeros(0, np.int64)], [scores[:0]]
+    for image in np.unique(images):
+        rows = np.flatnonzero(images == image)
+        of_image = None if labels is None else np.asarray(labels)[rows]
+        result = of_one(boxes[rows], scores[rows], labels=of_image, **settings)
+        keep = rows[result[0] if isinstance(result, tuple) else result]
+        keeps.append(keep)
+        finals.append(result[1] if of_one is soft_nms else scores[keep])
+    keep, final = np.concatenate(keeps), np.concatenate(finals)
+    order = np.lexsort((keep, -final.astype(np.float64)))
+    return keep[order], final[order]
 
 
 def _iou(box: Any, others: Any) -> Any:

@@ -25,6 +25,7 @@ def hnms(
     alpha: float = ...,
     num_hashes: int = ...,
     labels: Values | None = ...,
+    images: Values | None = ...,
     box_format: BoxFormatName = ...,
 ) -> Tensor: ...
 @overload
@@ -35,6 +36,7 @@ def hnms(
     alpha: float = ...,
     num_hashes: int = ...,
     labels: Values | None = ...,
+    images: Values | None = ...,
     box_format: BoxFormatName = ...,
 ) -> NDArray[np.int64]: ...
 def hnms(
@@ -45,6 +47,7 @@ def hnms(
     alpha: float = 0.7,
     num_hashes: int = 1,
     labels: Values | None = None,
+    images: Values | None = None,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
     """Hashing-based non-maximum suppression: keep the best box of each IoUHash cell, O(N) on any data.
@@ -62,6 +65,7 @@ def hnms(
             boxes kept.
         num_hashes: how many hash functions, K in the paper, from 1 to 1000.
         labels: (N,) whole numbers or None. Boxes of different labels never meet.
+        images: (N,) whole numbers or None. Boxes of different images never meet: many images in one call.
         box_format: "xyxy", "xywh" (corner and size) or "cxcywh" (centre and size).
 
     Returns:
@@ -81,10 +85,10 @@ def hnms(
     if iou_threshold is not None:
         _validate.no_iou_threshold(iou_threshold, alpha_for_bound)
     if type(boxes) is np.ndarray:
-        keep = _core.hnms(boxes, scores, labels, alpha, num_hashes, box_format)
+        keep = _core.hnms(boxes, scores, labels, images, alpha, num_hashes, box_format)
         if keep is not None:
             return keep
-    return HNMS.answer(boxes, scores, labels, alpha, num_hashes, box_format)
+    return HNMS.answer(boxes, scores, labels, images, alpha, num_hashes, box_format)
 
 
 @overload
@@ -94,6 +98,7 @@ def nms(
     iou_threshold: float = ...,
     *,
     labels: Values | None = ...,
+    images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
     box_format: BoxFormatName = ...,
@@ -106,6 +111,7 @@ def nms(
     iou_threshold: float = ...,
     *,
     labels: Values | None = ...,
+    images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
     box_format: BoxFormatName = ...,
@@ -118,6 +124,7 @@ def nms(
     iou_threshold: float = ...,
     *,
     labels: Values | None = ...,
+    images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
     box_format: BoxFormatName = ...,
@@ -130,6 +137,7 @@ def nms(
     iou_threshold: float = ...,
     *,
     labels: Values | None = ...,
+    images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
     box_format: BoxFormatName = ...,
@@ -141,6 +149,7 @@ def nms(
     iou_threshold: float = 0.5,
     *,
     labels: Values | None = None,
+    images: Values | None = None,
     score_threshold: float | None = None,
     max_output: int | None = None,
     box_format: BoxFormatName = "xyxy",
@@ -158,8 +167,10 @@ def nms(
         iou_threshold: in [0, 1]. A box is suppressed where IoU > iou_threshold, strictly; the IoU is computed in the
             boxes' float type and compared with the threshold as a double.
         labels: (N,) whole numbers or None. Boxes of different labels never meet.
+        images: (N,) whole numbers or None. Boxes of different images never meet, and `max_output` counts by image.
         score_threshold: if given, only boxes with a score above it take part.
-        max_output: if given, stop when so many boxes are kept, over all labels: the same boxes first, faster.
+        max_output: if given, stop when so many boxes of an image are kept, over all labels: the same boxes first,
+            faster where there is one image.
         box_format: "xyxy", "xywh" or "cxcywh".
         return_suppressor: also return, for each box, which kept box removed it.
 
@@ -179,11 +190,11 @@ def nms(
     """
     if type(boxes) is np.ndarray:
         core = _core.nms_suppressor if return_suppressor else _core.nms
-        result = core(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
+        result = core(boxes, scores, labels, images, iou_threshold, score_threshold, max_output, box_format)
         if result is not None:
             return result
     call = NMS_SUPPRESSOR if return_suppressor else NMS
-    return call.answer(boxes, scores, labels, iou_threshold, score_threshold, max_output, box_format)
+    return call.answer(boxes, scores, labels, images, iou_threshold, score_threshold, max_output, box_format)
 
 
 @overload
@@ -221,6 +232,7 @@ def soft_nms(
     iou_threshold: float = ...,
     min_score: float = ...,
     labels: Values | None = ...,
+    images: Values | None = ...,
     max_output: int | None = ...,
     box_format: BoxFormatName = ...,
 ) -> tuple[Tensor, Tensor]: ...
@@ -234,6 +246,7 @@ def soft_nms(
     iou_threshold: float = ...,
     min_score: float = ...,
     labels: Values | None = ...,
+    images: Values | None = ...,
     max_output: int | None = ...,
     box_format: BoxFormatName = ...,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
@@ -246,6 +259,7 @@ def soft_nms(
     iou_threshold: float = 0.3,
     min_score: float = 1e-3,
     labels: Values | None = None,
+    images: Values | None = None,
     max_output: int | None = None,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
@@ -275,7 +289,8 @@ def soft_nms(
         min_score: boxes with a score below it, at first or by then, never come out. At least 0: negative scores
             never do.
         labels: (N,) whole numbers or None. Boxes of different labels never meet.
-        max_output: if given, only so many boxes over all labels: the same first, faster.
+        images: (N,) whole numbers or None. Boxes of different images never meet, and `max_output` counts by image.
+        max_output: if given, only so many boxes of an image, over all labels: the same first, faster.
         box_format: "xyxy", "xywh" or "cxcywh".
 
     Returns:
@@ -291,7 +306,11 @@ def soft_nms(
     (array([1, 2, 0]), array([0.9   , 0.5   , 0.2097]))
     """
     if type(boxes) is np.ndarray:
-        result = _core.soft_nms(boxes, scores, labels, method, sigma, iou_threshold, min_score, max_output, box_format)
+        result = _core.soft_nms(
+            boxes, scores, labels, images, method, sigma, iou_threshold, min_score, max_output, box_format
+        )
         if result is not None:
             return result
-    return SOFT_NMS.answer(boxes, scores, labels, method, sigma, iou_threshold, min_score, max_output, box_format)
+    return SOFT_NMS.answer(
+        boxes, scores, labels, images, method, sigma, iou_threshold, min_score, max_output, box_format
+    )

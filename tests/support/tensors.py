@@ -26,11 +26,14 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     ),
     "soft_nms": lambda boxes, scores, labels: hashnms.soft_nms(boxes, scores, labels=labels, max_output=200),
     "soft_nms_hard": lambda boxes, scores, labels: hashnms.soft_nms(boxes, scores, method="hard", labels=labels),
+    "nms_images": lambda boxes, scores, labels: (hashnms.nms(boxes, scores, 0.4, images=labels, max_output=20),),
+    "hnms_images": lambda boxes, scores, labels: (hashnms.hnms(boxes, scores, images=labels),),
+    "suppression_images": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, _halved(labels), labels)),
     "suppression": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, labels)),
     "iou_hash": lambda boxes, scores, labels: (hashnms.iou_hash(boxes, alpha=0.7, w0=1.5),),  # noqa: ARG005
 }
 
-#: Op name -> the arguments after boxes, scores and labels.
+#: Op name -> the arguments after boxes, scores, labels and images.
 OPS: dict[str, tuple[Any, ...]] = {
     "hnms": (0.7, 2, "xyxy"),
     "hnms_mask": (0.7, 2, "xyxy"),
@@ -40,6 +43,10 @@ OPS: dict[str, tuple[Any, ...]] = {
     "soft_nms": ("gaussian", 0.5, 0.3, 1e-3, None, "xyxy"),
     "suppress": ("top:300+hnms:0.73/2+nms:0.5", "xyxy"),
 }
+
+
+def _halved(labels: Any) -> Any:
+    return None if labels is None else labels // 2
 
 
 def scene_tensors(count: int = 1000, dtype: Any = np.float32) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ class DeviceCandidates(Candidates):
 
     @staticmethod
     def plain(
-        boxes: Tensor, scores: Tensor, labels: Tensor | None, box_format: BoxFormatName
+        boxes: Tensor, scores: Tensor, labels: Tensor | None, images: Tensor | None, box_format: BoxFormatName
     ) -> DeviceCandidates | None:
         """Tensors as such, or None if they are wrong or rare: the host knows what to do or say."""
         are_plain = (
@@ -44,14 +44,14 @@ class DeviceCandidates(Candidates):
             and boxes.shape[1] == 4
             and len(boxes) <= _MOST_BOXES
             and _one_for_each(boxes, scores, _FLOATS)
-            and (labels is None or _one_for_each(boxes, labels, (*_INTEGERS, *_FLOATS)))
+            and all(value is None or _one_for_each(boxes, value, (*_INTEGERS, *_FLOATS)) for value in (labels, images))
         )
-        if not are_plain or (labels is not None and labels.is_floating_point() and not _are_whole(labels)):
+        if not are_plain or not (_are_whole(labels) and _are_whole(images)):
             return None
         return DeviceCandidates(
             boxes.detach().to(_FLOATS[boxes.dtype]).contiguous(),
             scores.detach().to(_FLOATS[scores.dtype]).contiguous(),
-            None if labels is None else labels.detach().to(torch.int64).contiguous(),
+            *(None if value is None else value.detach().to(torch.int64).contiguous() for value in (labels, images)),
             box_format,
         )
 
@@ -63,7 +63,7 @@ class DeviceCandidates(Candidates):
 
     def hnms(self, alpha: float, num_hashes: int, most: int | None) -> tuple[Tensor, Tensor]:
         places = hnms(self, hash_family(alpha, num_hashes))
-        return super().hnms(alpha, num_hashes, most) if places is None else self._with_scores(places[:most])
+        return super().hnms(alpha, num_hashes, most) if places is None else self._with_scores(self._first(places, most))
 
     def top(
         self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
@@ -72,25 +72,36 @@ class DeviceCandidates(Candidates):
         if score_threshold is not None:
             places = places[self.scores[places].double() > score_threshold]
         if of_label is not None:
-            places = self._best_of_labels(places, of_label)
-        return self._with_scores(places[:in_all])
+            places = _first_of_each(self.pairs(), places, of_label)
+        if in_all is not None:
+            places = _first_of_each(self.images, places, in_all)
+        return self._with_scores(places)
 
-    def _best_of_labels(self, places: Tensor, most: int) -> Tensor:
-        """The first so many of each label, in the order they have."""
-        if self.labels is None or len(places) == 0:
-            return places[:most]
-        labels = self.labels[places]
-        by_label = portable.sorting(labels)
-        labels = labels[by_label]
-        rank = torch.arange(len(places), device=places.device)
-        starts = labels != labels[(rank - 1).clamp(min=0)]
-        rank_in_label = rank - torch.where(starts, rank, 0).cummax(0).values
-        return places[torch.empty_like(starts).scatter(0, by_label, rank_in_label < most)]
+    def pairs(self) -> Tensor | None:
+        """A number for each pair of image and label, so that what knows labels knows images, too."""
+        if self.images is None or self.labels is None or len(self.boxes) == 0:
+            return self.labels if self.images is None else self.images
+        pairs = torch.stack([self.images, self.labels], dim=1)
+        numbers: Tensor = pairs.unique(dim=0, return_inverse=True)[1]
+        return numbers
 
     def _by_core(self, call: CoreCall, *settings: Any) -> Any:
-        tensors = (self.boxes, self.scores, self.labels)
+        tensors = (self.boxes, self.scores, self.labels, self.images)
         copies = (None if tensor is None else tensor.cpu() for tensor in tensors)
         return tensors_on(self.boxes.device, call.converted(*copies, *settings, self.box_format, rows=self.rows))
+
+
+def _first_of_each(labels: Tensor | None, places: Tensor, most: int) -> Tensor:
+    """The first so many of each label, in the order they have."""
+    if labels is None or len(places) == 0:
+        return places[:most]
+    labels = labels[places]
+    by_label = portable.sorting(labels)
+    labels = labels[by_label]
+    rank = torch.arange(len(places), device=places.device)
+    starts = labels != labels[(rank - 1).clamp(min=0)]
+    rank_in_label = rank - torch.where(starts, rank, 0).cummax(0).values
+    return places[torch.empty_like(starts).scatter(0, by_label, rank_in_label < most)]
 
 
 def tensors_on(where: torch.device, result: Any) -> Any:
@@ -109,8 +120,10 @@ def _one_for_each(boxes: Tensor, values: Any, dtypes: Collection[torch.dtype]) -
     )
 
 
-def _are_whole(labels: Tensor) -> bool:
-    """Whether floats are whole numbers that int64 holds."""
+def _are_whole(labels: Tensor | None) -> bool:
+    """Whether floats, if they are floats, are whole numbers that int64 holds."""
+    if labels is None or not labels.is_floating_point():
+        return True
     return bool(((labels.trunc() == labels) & (labels.abs() < 2.0**63)).all())
 
 
@@ -120,7 +133,7 @@ def hnms(given: DeviceCandidates, functions: list[IoUHash]) -> Tensor | None:
         return None
     if len(given.boxes) == 0:
         return torch.zeros_like(given.scores, dtype=torch.int64)
-    arguments = (*given[:3], functions, given.box_format)
+    arguments = (given.boxes, given.scores, given.pairs(), functions, given.box_format)
     kernels = _triton_kernels(given.boxes.device) if given.boxes.is_cuda else None
     if kernels is None:
         rows, fits = portable.hnms(*arguments)

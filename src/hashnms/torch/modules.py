@@ -16,6 +16,7 @@ def hnms_mask(
     alpha: float = 0.7,
     num_hashes: int = 1,
     labels: Tensor | None = None,
+    images: Tensor | None = None,
     box_format: BoxFormatName = "xyxy",
 ) -> Tensor:
     """`hashnms.hnms` as a mask: an (N,) bool tensor that is true for the boxes it keeps.
@@ -28,7 +29,7 @@ def hnms_mask(
     >>> hnms_mask(boxes, torch.tensor([0.8, 0.9, 0.5]))
     tensor([False,  True,  True])
     """
-    return ops.hnms_mask(boxes, scores, labels, alpha, num_hashes, box_format)
+    return ops.hnms_mask(boxes, scores, labels, images, alpha, num_hashes, box_format)
 
 
 class MultiHNMS(nn.Module):
@@ -91,7 +92,7 @@ class HNMS(nn.Module):
     def forward(self, rects: Tensor, conf: Tensor, labels: Tensor | None = None) -> Tensor:
         """The rows of the kept boxes, by decreasing score, ties to the lower row."""
         function = (self.alpha, self.w0, self.h0, self.bx, self.by)
-        return ops.hnms_once(rects, conf, labels, *function, self.box_format)
+        return ops.hnms_once(rects, conf, labels, None, *function, self.box_format)
 
     def extra_repr(self) -> str:
         names = ("alpha", "w0", "h0", "bx", "by", "box_format")

@@ -48,16 +48,18 @@ def _one_function(*settings: Any) -> tuple[list[IoUHash], str]:
 
 
 def _hnms_on_device(functions_of: Function) -> Function:
-    def hnms_on_device(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Tensor | None:
+    def hnms_on_device(boxes: Tensor, scores: Any, labels: Any, images: Any, *settings: Any) -> Tensor | None:
         functions, box_format = functions_of(*settings)
-        given = DeviceCandidates.plain(boxes, scores, labels, box_format)
+        given = DeviceCandidates.plain(boxes, scores, labels, images, box_format)
         return None if given is None else device.hnms(given, functions)
 
     return hnms_on_device
 
 
 def _in_onnx(hnms: Function, functions_of: Function) -> Function:
-    def hnms_in_onnx(boxes: Tensor, scores: Tensor, labels: Tensor | None, *settings: Any) -> Tensor:
+    def hnms_in_onnx(boxes: Tensor, scores: Tensor, labels: Tensor | None, images: Any, *settings: Any) -> Tensor:
+        if images is not None:
+            raise ValueError("images must be None in ONNX, got a tensor: make labels that differ between images")
         functions, box_format = functions_of(*settings)
         if functions[0].alpha > portable.LARGEST_ALPHA:
             raise ValueError(f"alpha must be at most {portable.LARGEST_ALPHA} in ONNX, got {functions[0].alpha}")
@@ -67,16 +69,16 @@ def _in_onnx(hnms: Function, functions_of: Function) -> Function:
     return hnms_in_onnx
 
 
-def _hnms_once_on_host(boxes: Tensor, scores: Any, labels: Any, *function: Any) -> Any:
+def _hnms_once_on_host(boxes: Tensor, scores: Any, labels: Any, images: Any, *function: Any) -> Any:
     """HNMS with any one hash function: by operations of torch, else the core hashes and NumPy sorts."""
-    keep = _hnms_on_device(_one_function)(boxes, scores, labels, *function)
+    keep = _hnms_on_device(_one_function)(boxes, scores, labels, images, *function)
     if keep is not None:
         return keep
-    box_array, score_array, label_array = _validate.plain_arrays(boxes, scores, labels)
+    box_array, score_array, *groups = _validate.plain_arrays(boxes, scores, labels, images)
     _validate.finite_scores(score_array)
     i, j, m, n = IOU_HASH.converted(box_array, *function).T
     own = np.where(np.minimum(i, j) == np.iinfo(np.int64).min, np.arange(len(box_array)), -1)  # no cell, no rival
-    fields = np.stack([own, i, j, m, n, *([] if label_array is None else [label_array])])
+    fields = np.stack([own, i, j, m, n, *(group for group in groups if group is not None)])
     by_score = np.argsort(-score_array, kind="stable")
     fields = fields[:, by_score]
     by_cell = np.lexsort(fields)
@@ -98,12 +100,12 @@ def _masked(hnms: Function) -> Function:
     return mask
 
 
-def _suppress_on_host(boxes: Any, scores: Any, labels: Any, suppression: Suppression | str, box_format: Any) -> Any:
-    return _chain(suppression).on_host(boxes, scores, labels, box_format)
+def _suppress_on_host(boxes: Any, scores: Any, labels: Any, images: Any, suppression: Any, box_format: Any) -> Any:
+    return _chain(suppression).on_host(boxes, scores, labels, images, box_format)
 
 
-def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, suppression: Any, box_format: Any) -> Any:
-    given = DeviceCandidates.plain(boxes, scores, labels, _validate.box_format_value(box_format))
+def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, images: Any, suppression: Any, box_format: Any) -> Any:
+    given = DeviceCandidates.plain(boxes, scores, labels, images, _validate.box_format_value(box_format))
     return _chain(suppression).run(given) if given is not None and given.are_legal() else None
 
 
@@ -112,7 +114,7 @@ def _chain(suppression: Suppression | str) -> Suppression:
 
 
 _parsed = lru_cache(maxsize=64)(Suppression.parse)
-_BOXES = "Tensor boxes, Tensor scores, Tensor? labels, "
+_BOXES = "Tensor boxes, Tensor scores, Tensor? labels, Tensor? images, "
 _HNMS = f"({_BOXES}float alpha, int num_hashes, str box_format) -> Tensor"
 _NMS = f"({_BOXES}float iou_threshold, float? score_threshold, int? max_output, str box_format) -> "
 _FUNCTION = "float alpha, float w0, float h0, float bx, float by, str box_format) -> Tensor"

@@ -46,6 +46,7 @@ def register(
         in_onnx: the same in operations that ONNX has.
     """
     names = re.findall(r"Tensor\?? (\w+)", schema)
+    others = len(names) - 1
 
     def run(boxes: Tensor, *arguments: Any) -> Any:
         if boxes.is_cpu:
@@ -68,22 +69,24 @@ def register(
     def in_graph(boxes: Tensor, *arguments: Any) -> Any:
         if in_onnx is not None and torch.onnx.is_in_onnx_export():
             return in_onnx(boxes, *arguments)
-        others = len(names) - 1
         return op(boxes.detach(), *map(_op_tensor, names[1:], arguments), *map(_op_setting, arguments[others:]))
 
-    def call(boxes: Tensor, scores: Any, labels: Any, *settings: Any) -> Any:  # or whatever the schema says
+    def call(boxes: Tensor, *arguments: Any) -> Any:
         if is_compiling() or is_tracing() or num_modes() or transform() is not None:
-            return in_graph(boxes, scores, labels, *settings)
-        if not (type(boxes) is Tensor and type(scores) is Tensor and (labels is None or type(labels) is Tensor)):
+            return in_graph(boxes, *arguments)
+        if not (type(boxes) is Tensor and all(type(value) in _USUAL for value in arguments[:others])):
             if not isinstance(boxes, Tensor):
                 raise TypeError(f"boxes must be a tensor, got {type(boxes).__name__}")
-            boxes, scores, labels = values = [_plain(value) for value in (boxes, scores, labels)]
-            if any(isinstance(value, Tensor) and type(value) is not Tensor for value in values):
-                return in_graph(boxes, scores, labels, *settings)
-        return run(boxes, scores, labels, *settings)
+            boxes, *given = map(_plain, (boxes, *arguments[:others]))
+            arguments = (*given, *arguments[others:])
+            if any(isinstance(value, Tensor) and type(value) is not Tensor for value in (boxes, *given)):
+                return in_graph(boxes, *arguments)
+        return run(boxes, *arguments)
 
     return call
 
+
+_USUAL = (Tensor, type(None))
 
 # Who may see a call that does not go through the op: nobody, mostly. Looked up once, for a call takes microseconds.
 is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
