@@ -244,7 +244,7 @@ def test_a_suppression_or_its_notation_is_taken():
     torch = pytest.importorskip("torch")
     importlib.import_module("hashnms.torch")
     tensors = torch.from_numpy(BOXES), torch.from_numpy(SCORES)
-    assert torch.ops.hashnms.suppress(*tensors, None, "nms:0.5", "xyxy")[0].tolist() == [1, 2]
+    assert torch.ops.hashnms.suppress(*tensors, None, None, "nms:0.5", "xyxy")[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("chain", ["top:2+hnms:0.7/1", "score:0.3+top:2+hnms:0.7/1+nms:0.5", "limit:2+hnms:0.995/2"])

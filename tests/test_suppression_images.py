@@ -129,8 +129,8 @@ def test_empty_input_has_no_images():
         assert len(result if isinstance(result, np.ndarray) else result.keep) == 0
 
 
-@pytest.mark.threads
-def test_threads_change_nothing(restored_threads):
+@pytest.mark.usefixtures("restored_threads")
+def test_threads_change_nothing():
     rng = np.random.default_rng(9)
     boxes, scores, images = (
         crowd(rng, 60_000, 20.0).astype(np.float32),
