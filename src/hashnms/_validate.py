@@ -105,7 +105,7 @@ def same_device(names: list[str], boxes: Any, *others: Any) -> None:
 
 def box_format_value(box_format: Any) -> BoxFormatName:
     """The name of a box format."""
-    return _name("box_format", box_format, BOX_FORMATS)
+    return choice_value("box_format", box_format, BOX_FORMATS)
 
 
 def alpha_value(alpha: Any) -> float:
@@ -135,7 +135,7 @@ def score_value(name: str, score: Any) -> float:
 
 def method_value(method: Any) -> SoftMethodName:
     """The name of the way Soft-NMS lowers scores."""
-    return _name("method", method, SOFT_METHODS)
+    return choice_value("method", method, SOFT_METHODS)
 
 
 def sigma_value(sigma: Any) -> float:
@@ -254,7 +254,8 @@ def _first_row(values: Array, bad: Any, rows: Any = None) -> str:
     return f"{values[row].tolist()} in row {name} ({count} such row{'s' if count != 1 else ''})"
 
 
-def _name(name: str, value: Any, known: tuple[Name, ...]) -> Name:
+def choice_value(name: str, value: Any, known: tuple[Name, ...]) -> Name:
+    """One of some names."""
     if isinstance(value, str):
         for one in known:
             if one == value:

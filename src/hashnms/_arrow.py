@@ -1,0 +1,172 @@
+"""Columns of Arrow tables as the arrays that the core takes: without a copy where there is one chunk of the right type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from hashnms.pipeline import Suppressed, Suppression
+    from hashnms.tables import Columns
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The numbers of a table: boxes, scores, labels and images; rows with a null are noted."""
+
+    boxes: Array  #: (N, 4); NaN where there is a null
+    scores: Array
+    labels: Array | None  #: numbers that are equal where the labels are
+    images: Array | None
+    nulls: dict[str, Array]  #: column -> mask of its nulls (of lists: also of those that have not four numbers)
+
+    @classmethod
+    def of(cls, table: pa.Table, columns: Columns) -> Arrays:
+        """Those of these columns."""
+        nulls: dict[str, Array] = {}
+        if len(columns.boxes) == 1:
+            boxes = _lists(table, columns.boxes[0], nulls)
+        else:
+            numbers = [_numbers(table, name, nulls) for name in columns.boxes]
+            boxes = np.empty((len(table), 4), np.result_type(*numbers))
+            for place, values in enumerate(numbers):
+                boxes[:, place] = values
+        return cls(
+            boxes,
+            _numbers(table, columns.score, nulls),
+            None if columns.label is None else _codes(table, columns.label, nulls),
+            None if columns.image is None else _codes(table, columns.image, nulls),
+            nulls,
+        )
+
+    def take(self, rows: Array) -> Arrays:
+        """Some of the rows, which have no nulls."""
+        labels, images = (None if values is None else values[rows] for values in (self.labels, self.images))
+        return Arrays(self.boxes[rows], self.scores[rows], labels, images, {})
+
+    def suppressed(self, suppression: Suppression, columns: Columns) -> Suppressed[Any]:
+        return suppression(self.boxes, self.scores, self.labels, self.images, box_format=columns.box_format)
+
+    def _problems(self, columns: Columns) -> list[tuple[str, Array, str, Any]]:
+        """What rows can have that is wrong: the column, a mask of such rows, what is needed, and the values."""
+        box_name = ", ".join(columns.boxes)
+        first, second = self.boxes[:, :2], self.boxes[:, 2:]
+        inverted = second < (first if columns.box_format == "xyxy" else 0)
+        size = "x2 >= x1 and y2 >= y1" if columns.box_format == "xyxy" else "width >= 0 and height >= 0"
+        nulls = [(name, mask, "not null", None) for name, mask in self.nulls.items()]
+        return [
+            *nulls,
+            (box_name, ~np.isfinite(self.boxes).all(axis=1), "finite numbers", self.boxes),
+            (box_name, inverted.any(axis=1), f"a box with {size}", self.boxes),
+            (columns.score, ~np.isfinite(self.scores), "a finite number", self.scores),
+        ]
+
+    def bad_rows(self, columns: Columns) -> NDArray[np.int64]:
+        """The rows that have a problem."""
+        bad = np.zeros(len(self.boxes), bool)
+        for _, mask, _, _ in self._problems(columns):
+            bad |= mask
+        return np.flatnonzero(bad)
+
+    def explain(self, columns: Columns) -> NoReturn | None:
+        """Raise the error that names the first bad row of the first problem, if there is one."""
+        for name, mask, need, values in self._problems(columns):
+            if mask.any():
+                raise BadRow(name, int(np.argmax(mask)), need, values, int(mask.sum()))
+        return None
+
+
+class BadRow(ValueError):
+    """A row of a table that is not legal: which, in which column, what it needs and what it has."""
+
+    def __init__(self, column: str, row: int, need: str, values: Any, count: int) -> None:
+        self.column, self.row, self.need, self.count = column, row, need, count
+        self.got = "null" if values is None else values[row].tolist()
+        others = f" ({count:,} such rows)" if count > 1 else ""
+        super().__init__(f"column {column} must be {need}, got {self.got} in row {row}{others}")
+
+
+def _numbers(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
+    """A column of numbers; NaN where there is a null."""
+    column = table.column(name)
+    kind = column.type
+    if kinds.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (kinds.is_floating(kind) or kinds.is_integer(kind)):
+        raise TypeError(f"column {name} must hold numbers, got {kind}")
+    if column.null_count:
+        nulls[name] = column.is_null().to_numpy()
+    return _joined([chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks], column.type.to_pandas_dtype())
+
+
+def _lists(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
+    """A column of lists of four numbers, as (N, 4); NaN where there is no such list."""
+    column = table.column(name)
+    kind = column.type
+    if not (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
+        raise TypeError(f"column {name} must hold lists of four numbers, got {kind}")
+    if not (kinds.is_floating(kind.value_type) or kinds.is_integer(kind.value_type)):
+        raise TypeError(f"column {name} must hold lists of four numbers, got {kind}")
+    bad = np.zeros(len(column), bool)
+    parts, first = [], 0
+    for chunk in column.chunks:
+        part, wrong = _boxes_of_chunk(chunk)
+        bad[first : first + len(chunk)] = wrong
+        parts.append(part)
+        first += len(chunk)
+    if bad.any():
+        nulls[name] = bad
+    dtype = kind.value_type.to_pandas_dtype()
+    return _joined(parts, dtype).reshape(-1, 4)
+
+
+def _boxes_of_chunk(chunk: Any) -> tuple[Array, Any]:
+    """The boxes of one chunk of lists, and which of them are none."""
+    if kinds.is_fixed_size_list(chunk.type):
+        starts = np.arange(chunk.offset, chunk.offset + len(chunk), dtype=np.int64) * chunk.type.list_size
+        lengths = np.full(len(chunk), chunk.type.list_size)
+    else:
+        offsets = chunk.offsets.to_numpy()
+        starts, lengths = offsets[:-1], np.diff(offsets)
+    values = chunk.values
+    wrong = lengths != 4
+    if chunk.null_count:
+        wrong |= chunk.is_null().to_numpy(zero_copy_only=False)
+    if not wrong.any() and len(chunk):
+        numbers = values.slice(int(starts[0]), 4 * len(chunk)).to_numpy(zero_copy_only=False)
+        return numbers.reshape(-1, 4), values.null_count and np.isnan(numbers.reshape(-1, 4)).any(axis=1)
+    numbers = values.to_numpy(zero_copy_only=False)
+    boxes = np.full((len(chunk), 4), np.nan)
+    right = np.flatnonzero(~wrong)
+    boxes[right] = numbers[starts[right][:, None] + np.arange(4)]
+    return boxes, wrong
+
+
+def _codes(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
+    """A column of any type as integers that are equal where its values are."""
+    column = table.column(name)
+    if column.null_count:
+        nulls[name] = column.is_null().to_numpy()
+    if kinds.is_integer(column.type) and column.type != pa.uint64():
+        if column.null_count:
+            column = column.fill_null(0)
+        return _joined([chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks], np.int64).astype(np.int64, copy=False)
+    if kinds.is_nested(column.type):
+        raise TypeError(f"column {name} must hold values such as integers or strings, got {column.type}")
+    encoded = column if kinds.is_dictionary(column.type) else pc.dictionary_encode(column)
+    indices = [chunk.indices.fill_null(0) for chunk in encoded.unify_dictionaries().chunks]
+    return _joined([index.to_numpy(zero_copy_only=False) for index in indices], np.int64).astype(np.int64, copy=False)
+
+
+def _joined(parts: list[Array], dtype: Any) -> Array:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype)

@@ -1,0 +1,130 @@
+"""Kinds of tables: how each gives columns to Arrow, and how rows are taken from it. None of their packages is imported.
+
+A kind is told by the package and the name of its class. What is not known here but speaks Arrow (`__arrow_c_stream__`)
+is read all the same, and comes back as an Arrow table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one kind of table can do."""
+
+    arrow: Callable[[Any, Sequence[str] | None], pa.Table]  #: as an Arrow table, these columns of it or all
+    take: Callable[[Any, Rows, dict[str, Any]], Any]  #: these rows of it, with these new columns in place of the old
+    names: Callable[[Any], list[str]]  #: of its columns
+    reads_once: bool = False  #: it is a stream: Arrow's copy is all there is afterwards
+
+
+def kind_of(table: Any) -> Kind:
+    """The kind of a table."""
+    for base in type(table).__mro__:
+        package, kind = base.__module__.partition(".")[0], base.__name__
+        if (package, kind) in _KINDS:
+            return _KINDS[package, kind]
+    if hasattr(table, "__arrow_c_stream__"):
+        return _ANY
+    hint = ": collect() it first" if type(table).__name__ == "LazyFrame" else ""
+    raise TypeError(
+        "table must be an Arrow table, a dataframe (pandas, Polars, DuckDB, Daft) or another object with "
+        f"__arrow_c_stream__, got {type(table).__module__}.{type(table).__qualname__}{hint}"
+    )
+
+
+def replaced(table: pa.Table, new: dict[str, Any]) -> pa.Table:
+    """An Arrow table with new numbers in some columns, in the types that these have."""
+    for name, values in new.items():
+        index = table.schema.get_field_index(name)
+        field = table.schema.field(index)
+        table = table.set_column(index, field, pa.array(values).cast(field.type, safe=False))
+    return table
+
+
+def taken(table: pa.Table, rows: Rows, new: dict[str, Any]) -> pa.Table:
+    """Rows of an Arrow table: by a mask where they increase, which never joins chunks of text."""
+    if len(rows) == 0 or (np.diff(rows) > 0).all():
+        mask = np.zeros(len(table), bool)
+        mask[rows] = True
+        return replaced(table.filter(pa.array(mask)), new)
+    return replaced(table.take(pa.array(rows)), new)
+
+
+def _arrow_table(table: Any, names: Sequence[str] | None) -> pa.Table:
+    whole = table if isinstance(table, pa.Table) else pa.table(table)
+    return whole if names is None else whole.select(list(names))
+
+
+def _take_of_batch(batch: Any, rows: Rows, new: dict[str, Any]) -> Any:
+    chunks = taken(pa.Table.from_batches([batch]), rows, new).combine_chunks().to_batches()
+    return chunks[0] if chunks else batch.slice(0, 0)
+
+
+def _take_of_pandas(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
+    result = frame.iloc[rows]
+    return result.assign(**{name: values.astype(frame[name].dtype) for name, values in new.items()}) if new else result
+
+
+def _take_of_polars(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
+    result = frame[rows]
+    for name, values in new.items():
+        series = type(frame[name])(name, values).cast(frame.schema[name])
+        result = result.with_columns(series)
+    return result
+
+
+def _take_of_duckdb(relation: Any, rows: Rows, new: dict[str, Any]) -> Any:
+    import duckdb  # noqa: PLC0415  who has a relation has it
+
+    return duckdb.from_arrow(taken(_arrow_table(relation, None), rows, new))
+
+
+def _take_of_daft(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
+    import daft  # noqa: PLC0415  who has a frame has it
+
+    return daft.from_arrow(taken(_arrow_table(frame, None), rows, new))
+
+
+def _columns_of_pandas(frame: Any, names: Sequence[str] | None) -> pa.Table:
+    return pa.Table.from_pandas(frame if names is None else frame[list(names)], preserve_index=False)
+
+
+def _columns_of_polars(frame: Any, names: Sequence[str] | None) -> pa.Table:
+    return pa.table(frame if names is None else frame.select(list(names)))
+
+
+def _schema_names(table: Any) -> list[str]:
+    return list(table.schema.names)
+
+
+def _column_names(table: Any) -> list[str]:
+    return [str(name) for name in table.columns]
+
+
+_ANY = Kind(_arrow_table, lambda table, rows, new: taken(_arrow_table(table, None), rows, new), _schema_names, True)
+_KINDS: dict[tuple[str, str], Kind] = {
+    ("pyarrow", "Table"): Kind(_arrow_table, taken, _schema_names),
+    ("pyarrow", "RecordBatch"): Kind(
+        lambda batch, names: _arrow_table(pa.Table.from_batches([batch]), names), _take_of_batch, _schema_names
+    ),
+    ("pyarrow", "RecordBatchReader"): Kind(
+        lambda reader, names: _arrow_table(reader.read_all(), names),
+        lambda table, rows, new: taken(table, rows, new).to_reader(),
+        _schema_names,
+        True,
+    ),
+    ("pandas", "DataFrame"): Kind(_columns_of_pandas, _take_of_pandas, _column_names),
+    ("polars", "DataFrame"): Kind(_columns_of_polars, _take_of_polars, _column_names),
+    ("duckdb", "DuckDBPyRelation"): Kind(_arrow_table, _take_of_duckdb, _column_names),
+    ("daft", "DataFrame"): Kind(_arrow_table, _take_of_daft, lambda frame: list(frame.column_names)),
+}

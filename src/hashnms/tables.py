@@ -1,0 +1,243 @@
+"""Detections in tables: Arrow tables and dataframes in, the same kind out (`pip install "hashnms[tables]"`).
+
+A table has a row a box. `Columns` says which of its columns are the image, the label, the box and the score; they are
+found by their usual names. All images and labels go through the core in one call.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hashnms import _validate
+from hashnms._arrow import Arrays
+from hashnms._frames import kind_of
+from hashnms._validate import BoxFormatName
+from hashnms.pipeline import SoftNms, Suppression
+
+Table = TypeVar("Table")
+
+
+class _Usual:
+    """Stands for a column that is found by its usual names."""
+
+    def __repr__(self) -> str:
+        return "USUAL"
+
+
+USUAL: Any = _Usual()
+
+#: The usual names of columns, compared without regard to case; the first that a table has is taken.
+IMAGE_NAMES = ("image_id", "image", "image_name", "img_id", "file_name", "filename", "image_path", "frame", "frame_id")
+LABEL_NAMES = ("category_id", "class_id", "label", "class", "category", "cls", "class_name", "label_id")
+SCORE_NAMES = ("score", "confidence", "conf", "scores", "probability")
+BOX_NAMES: tuple[tuple[tuple[str, ...], BoxFormatName], ...] = (
+    (("bbox",), "xywh"),  # as COCO has it
+    (("x1", "y1", "x2", "y2"), "xyxy"),
+    (("xmin", "ymin", "xmax", "ymax"), "xyxy"),
+    (("x_min", "y_min", "x_max", "y_max"), "xyxy"),
+    (("left", "top", "right", "bottom"), "xyxy"),
+    (("cx", "cy", "w", "h"), "cxcywh"),
+    (("x_center", "y_center", "width", "height"), "cxcywh"),
+    (("x", "y", "w", "h"), "xywh"),
+    (("x", "y", "width", "height"), "xywh"),
+    (("left", "top", "width", "height"), "xywh"),
+    (("bb_left", "bb_top", "bb_width", "bb_height"), "xywh"),
+)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are what."""
+
+    image: str | None  #: None: all rows are of one image
+    label: str | None  #: None: all rows have the same label
+    boxes: tuple[str, ...]  #: four columns, or one of lists of four numbers
+    score: str
+    box_format: BoxFormatName
+
+    @classmethod
+    def find(
+        cls,
+        names: Sequence[str],
+        *,
+        image: str | None = USUAL,
+        label: str | None = USUAL,
+        boxes: str | Sequence[str] = USUAL,
+        score: str = USUAL,
+        box_format: BoxFormatName | None = None,
+    ) -> Columns:
+        """Those of a table with columns of these names: as they are given, else by their usual names.
+
+        >>> Columns.find(["image_id", "category_id", "bbox", "score"])
+        Columns(image='image_id', label='category_id', boxes=('bbox',), score='score', box_format='xywh')
+        >>> Columns.find(["frame", "x1", "y1", "x2", "y2", "conf"]).box_format
+        'xyxy'
+        """
+        found_boxes, usual_format = _box_columns(names, boxes)
+        return cls(
+            image=_column(names, "image", image, IMAGE_NAMES, "; image=None if all rows are of one image"),
+            label=_column(names, "label", label, LABEL_NAMES, None),
+            boxes=found_boxes,
+            score=str(_column(names, "score", score, SCORE_NAMES, "")),
+            box_format=usual_format if box_format is None else _validate.box_format_value(box_format),
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return [name for name in (self.image, self.label, *self.boxes, self.score) if name is not None]
+
+
+def _column(names: Sequence[str], role: str, given: Any, usual: Sequence[str], hint: str | None) -> str | None:
+    """The name of one column. Where the usual names are not there: None, or an error with this hint."""
+    if given is None and role != "score":
+        return None
+    if given is not USUAL:
+        return _present(names, role, given)
+    lowered = {name.lower(): name for name in reversed(names)}
+    for name in usual:
+        if name in lowered:
+            return lowered[name]
+    if hint is None:
+        return None
+    raise ValueError(
+        f"{role} must be the name of a column, for none is named {', '.join(usual[:4])} or the like, "
+        f"got columns {_listed(names)}{hint}"
+    )
+
+
+def _present(names: Sequence[str], role: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{role} must be the name of a column, got {name!r}")
+    if name not in names:
+        raise ValueError(f"{role} must be the name of a column, one of {_listed(names)}, got {name!r}")
+    return name
+
+
+def _box_columns(names: Sequence[str], given: Any) -> tuple[tuple[str, ...], BoxFormatName]:
+    """The names of the box's columns, and the format that these names usually mean."""
+    if given is not USUAL:
+        some = (given,) if isinstance(given, str) else tuple(given)
+        if len(some) not in (1, 4):
+            raise ValueError(f"boxes must be one column of lists or four columns, got {len(some)}: {_listed(some)}")
+        found = tuple(_present(names, "boxes", name) for name in some)
+        lowered_found = tuple(name.lower() for name in found)
+        return found, next((kind for usual, kind in BOX_NAMES if usual == lowered_found), "xyxy")
+    lowered = {name.lower(): name for name in reversed(names)}
+    for usual, kind in BOX_NAMES:
+        if all(name in lowered for name in usual):
+            return tuple(lowered[name] for name in usual), kind
+    raise ValueError(
+        "boxes must be the name of a column of lists or of four columns, for none are named bbox, x1 y1 x2 y2, "
+        f"xmin ymin xmax ymax or the like, got columns {_listed(names)}"
+    )
+
+
+def _listed(names: Sequence[Any]) -> str:
+    return ", ".join(map(str, names)) or "none"
+
+
+Order = Literal["input", "score"]
+OnBad = Literal["raise", "drop"]
+
+
+def suppress(
+    table: Table,
+    suppression: Suppression | str,
+    *,
+    image: str | None = USUAL,
+    label: str | None = USUAL,
+    boxes: str | Sequence[str] = USUAL,
+    score: str = USUAL,
+    box_format: BoxFormatName | None = None,
+    order: Order = "input",
+    on_bad: OnBad = "raise",
+) -> Table:
+    """Suppress the boxes of a table: the same kind of table with fewer rows, all other columns untouched.
+
+    Args:
+        table: a pyarrow Table, RecordBatch or RecordBatchReader, a dataframe of pandas, Polars, DuckDB or Daft, or
+            anything with `__arrow_c_stream__`, which comes back as a pyarrow Table.
+        suppression: a `Suppression` or its notation, e.g. "hnms:0.73/1+nms:0.5". `limit` and `top` count by image.
+        image: the column that says which image a box is of, of any type; boxes of different images never meet. None if
+            all are of one. By default it is found by its usual names (`IMAGE_NAMES`), as the other columns are.
+        label: the column of the class, of any type; boxes of different classes never meet. None: all may meet.
+        boxes: one column of lists of four numbers, or the names of four columns.
+        score: the column of the score.
+        box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean: `bbox` is xywh,
+            as COCO has it.
+        order: of the rows, "input" as they came or "score" by decreasing final score, ties to the earlier row.
+        on_bad: what to do with rows that have a null, a number that is not finite or a box of negative size: "raise" an
+            error that names the first, or "drop" them, with a warning that says how many.
+
+    Returns:
+        The rows that are kept. Where a step is Soft-NMS, their scores are the lowered ones, in the type of the column.
+
+    Raises:
+        ValueError, TypeError: if columns are not there or are not what they must be, or a row is bad.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"image_id": ["a", "a", "b"], "bbox": [[0, 0, 9, 9], [1, 0, 9, 9], [1, 0, 9, 9]], "score": [0.8, 0.9, 0.7]})
+    >>> suppress(table, "nms:0.5").to_pydict()
+    {'image_id': ['a', 'b'], 'bbox': [[1, 0, 9, 9], [1, 0, 9, 9]], 'score': [0.9, 0.7]}
+    """  # noqa: E501
+    chain = Suppression.of(suppression)
+    _validate.choice_value("order", order, ("input", "score"))
+    _validate.choice_value("on_bad", on_bad, ("raise", "drop"))
+    kind = kind_of(table)
+    columns = Columns.find(
+        kind.names(table), image=image, label=label, boxes=boxes, score=score, box_format=box_format
+    )
+    source: Any = table
+    if kind.reads_once:
+        source = kind.arrow(table, None)
+    arrow = source.select(columns.names) if kind.reads_once else kind.arrow(table, columns.names)
+    kept = kept_rows(arrow, chain, columns, on_bad=on_bad)
+    if len(kept.bad):
+        warnings.warn(f"dropped {len(kept.bad):,} bad rows of {len(arrow):,}", UserWarning, stacklevel=2)
+    rows, scores = kept.rows, kept.scores
+    if order == "input":
+        by_row = np.argsort(rows)
+        rows, scores = rows[by_row], scores[by_row]
+    new = {columns.score: scores} if changes_scores(chain) else {}
+    result: Table = kind.take(source, rows, new)
+    return result
+
+
+def changes_scores(suppression: Suppression) -> bool:
+    """Whether what comes out may have other scores than what went in."""
+    return any(isinstance(step, SoftNms) for step in suppression.steps)
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """What a suppression leaves of a table."""
+
+    rows: NDArray[np.int64]  #: by decreasing final score, ties to the earlier row
+    scores: NDArray[Any]  #: the final ones
+    bad: NDArray[np.int64]  #: rows that were dropped because they are bad
+
+
+def kept_rows(table: pa.Table, suppression: Suppression, columns: Columns, *, on_bad: OnBad = "raise") -> KeptRows:
+    """The rows of an Arrow table that a suppression keeps: one call of the core for all images and labels."""
+    arrays = Arrays.of(table, columns)
+    bad = arrays.bad_rows(columns) if on_bad == "drop" or arrays.nulls else None
+    if bad is not None and len(bad):
+        if on_bad == "raise":
+            arrays.explain(columns)
+        good = np.setdiff1d(np.arange(len(table)), bad, assume_unique=True)
+        result = arrays.take(good).suppressed(suppression, columns)
+        return KeptRows(good[result.keep], result.scores, bad)
+    try:
+        result = arrays.suppressed(suppression, columns)
+    except ValueError:
+        arrays.explain(columns)
+        raise
+    return KeptRows(result.keep, result.scores, np.zeros(0, np.int64))
