@@ -27,7 +27,7 @@ ALPHAS = [0.3, 0.5, 0.7, 0.73, 0.9, 0.99]
 
 
 def device_boxes(boxes, scores, labels=None, box_format="xyxy"):
-    return DeviceCandidates.plain(tensor_of(boxes), tensor_of(scores), tensor_of(labels), box_format)
+    return DeviceCandidates.plain(tensor_of(boxes), tensor_of(scores), tensor_of(labels), None, box_format)
 
 
 def assert_as_core(boxes, scores, labels=None, box_format="xyxy", alpha=0.7, num_hashes=1):
@@ -219,12 +219,12 @@ def test_parameters_are_checked_on_another_device_too():
             lambda: hashnms.hnms(boxes, scores, box_format="yxyx"),
             lambda: hnms_mask(boxes, scores, box_format="yxyx"),
             lambda: Suppression.parse("hnms:0.7")(boxes, scores, box_format="yxyx"),
-            lambda: once(boxes, scores, None, 0.7, 1.0, 1.0, 0.0, 0.0, "yxyx"),
+            lambda: once(boxes, scores, None, None, 0.7, 1.0, 1.0, 0.0, 0.0, "yxyx"),
         ):
             with pytest.raises(ValueError, match="box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"):
                 call()
         with pytest.raises(ValueError, match="w0 must be finite and above 0"):
-            once(boxes, scores, None, 0.7, -1.0, 1.0, 0.0, 0.0, "xyxy")
+            once(boxes, scores, None, None, 0.7, -1.0, 1.0, 0.0, 0.0, "xyxy")
         with pytest.raises(ValueError, match="alpha must be in"):
             hashnms.hnms(boxes, scores, alpha=2.0)
 
@@ -286,7 +286,7 @@ def test_lists_beside_tensors_of_another_device_are_taken():
     implementation = implementations["hnms"]  # the op itself wants tensors
     with Elsewhere():
         boxes = to_device(np.array([[0, 0, 9, 9], [0, 0, 9, 9.5], [20, 0, 29, 9]], np.float32))
-        assert implementation(boxes, [0.5, 0.6, 0.7], [1, 1, 1], 0.5, 1, "xyxy").cpu().tolist() == [2, 1]
+        assert implementation(boxes, [0.5, 0.6, 0.7], [1, 1, 1], None, 0.5, 1, "xyxy").cpu().tolist() == [2, 1]
 
 
 def test_kernels_that_give_other_boxes_are_not_used():

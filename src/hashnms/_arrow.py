@@ -158,7 +158,9 @@ def _codes(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
     if kinds.is_integer(column.type) and column.type != pa.uint64():
         if column.null_count:
             column = column.fill_null(0)
-        return _joined([chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks], np.int64).astype(np.int64, copy=False)
+        return _joined([chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks], np.int64).astype(
+            np.int64, copy=False
+        )
     if kinds.is_nested(column.type):
         raise TypeError(f"column {name} must hold values such as integers or strings, got {column.type}")
     encoded = column if kinds.is_dictionary(column.type) else pc.dictionary_encode(column)

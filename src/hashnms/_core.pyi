@@ -27,24 +27,24 @@ def hash_seed() -> int:
     What keys are multiplied by in this process: for kernels, and for tests that attack it.
     """
 
-def hnms(boxes: object, scores: object, labels: object, alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+def hnms(boxes: object, scores: object, labels: object, images: object, alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The best box of each cell, for one hash after another."""
 
-def nms(boxes: object, scores: object, labels: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+def nms(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes that greedy NMS keeps."""
 
-def nms_suppressor(boxes: object, scores: object, labels: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
+def nms_suppressor(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
     """The same, and the suppressor of each box."""
 
 def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes that greedy NMS keeps of each group."""
 
-def soft_nms(boxes: object, scores: object, labels: object, method: object, sigma: object, iou_threshold: object, min_score: object, max_output: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[Any]] | None:
+def soft_nms(boxes: object, scores: object, labels: object, images: object, method: object, sigma: object, iou_threshold: object, min_score: object, max_output: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[Any]] | None:
     """
     The boxes that Soft-NMS selects, in this order, and their scores by then.
     """
 
-def top_k(boxes: object, scores: object, labels: object, score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+def top_k(boxes: object, scores: object, labels: object, images: object, score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes with the highest scores, of each label and in all."""
 
 def iou_hash(boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:

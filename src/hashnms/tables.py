@@ -192,9 +192,7 @@ def suppress(
     _validate.choice_value("order", order, ("input", "score"))
     _validate.choice_value("on_bad", on_bad, ("raise", "drop"))
     kind = kind_of(table)
-    columns = Columns.find(
-        kind.names(table), image=image, label=label, boxes=boxes, score=score, box_format=box_format
-    )
+    columns = Columns.find(kind.names(table), image=image, label=label, boxes=boxes, score=score, box_format=box_format)
     source: Any = table
     if kind.reads_once:
         source = kind.arrow(table, None)
