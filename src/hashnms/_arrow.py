@@ -1,9 +1,9 @@
-"""Columns of Arrow tables as the arrays that the core takes: without a copy where there is one chunk of the right type."""
+"""Columns of Arrow tables as the arrays that the core takes, without a copy where one chunk has the right type."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,12 +76,11 @@ class Arrays:
             bad |= mask
         return np.flatnonzero(bad)
 
-    def explain(self, columns: Columns) -> NoReturn | None:
+    def explain(self, columns: Columns) -> None:
         """Raise the error that names the first bad row of the first problem, if there is one."""
         for name, mask, need, values in self._problems(columns):
             if mask.any():
                 raise BadRow(name, int(np.argmax(mask)), need, values, int(mask.sum()))
-        return None
 
 
 class BadRow(ValueError):
@@ -156,19 +155,17 @@ def _codes(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
     if column.null_count:
         nulls[name] = column.is_null().to_numpy()
     if kinds.is_integer(column.type) and column.type != pa.uint64():
-        if column.null_count:
-            column = column.fill_null(0)
-        return _joined([chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks], np.int64).astype(
-            np.int64, copy=False
-        )
-    if kinds.is_nested(column.type):
+        parts = (column.fill_null(0) if column.null_count else column).chunks
+    elif kinds.is_nested(column.type):
         raise TypeError(f"column {name} must hold values such as integers or strings, got {column.type}")
-    encoded = column if kinds.is_dictionary(column.type) else pc.dictionary_encode(column)
-    indices = [chunk.indices.fill_null(0) for chunk in encoded.unify_dictionaries().chunks]
-    return _joined([index.to_numpy(zero_copy_only=False) for index in indices], np.int64).astype(np.int64, copy=False)
+    else:
+        encoded = column if kinds.is_dictionary(column.type) else pc.dictionary_encode(column)
+        parts = [chunk.indices.fill_null(0) for chunk in encoded.unify_dictionaries().chunks]
+    return _joined([part.to_numpy(zero_copy_only=False) for part in parts], np.int64).astype(np.int64, copy=False)
 
 
 def _joined(parts: list[Array], dtype: Any) -> Array:
+    """Arrays one after another; an empty one of this type if there are none."""
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, dtype)

@@ -81,18 +81,23 @@ class Columns:
         'xyxy'
         """
         found_boxes, usual_format = _box_columns(names, boxes)
-        return cls(
+        columns = cls(
             image=_column(names, "image", image, IMAGE_NAMES, "; image=None if all rows are of one image"),
             label=_column(names, "label", label, LABEL_NAMES, None),
             boxes=found_boxes,
             score=str(_column(names, "score", score, SCORE_NAMES, "")),
             box_format=usual_format if box_format is None else _validate.box_format_value(box_format),
         )
+        for name in columns.names:
+            if list(names).count(name) > 1:
+                raise ValueError(f"columns must have different names, got {list(names).count(name)} named {name!r}")
+        return columns
 
     @property
     def names(self) -> list[str]:
         """All of them."""
-        return [name for name in (self.image, self.label, *self.boxes, self.score) if name is not None]
+        roles = (self.image, self.label, *self.boxes, self.score)
+        return list(dict.fromkeys(name for name in roles if name is not None))
 
 
 def _column(names: Sequence[str], role: str, given: Any, usual: Sequence[str], hint: str | None) -> str | None:

@@ -1,0 +1,317 @@
+"""Tables in, the same kind out: the rows that arrays would keep, all else untouched."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hashnms
+from hashnms import Suppression
+from hashnms.synthetic import make_scene
+
+pa = pytest.importorskip("pyarrow")
+
+from hashnms.tables import Columns, kept_rows, suppress  # noqa: E402
+
+
+def detections(count=2000, images=4):
+    """A scene as columns: COCO's names, boxes xywh, images as strings."""
+    scene, rng = make_scene("crowd", count), np.random.default_rng(1)
+    boxes = scene.boxes.astype(np.float64)
+    boxes[:, 2:] -= boxes[:, :2]
+    names = np.array([f"image {number} ä" for number in range(images)])
+    return {
+        "image_id": names[rng.integers(0, images, count)],
+        "category_id": scene.labels,
+        "bbox": boxes.tolist(),
+        "score": scene.scores.astype(np.float64),
+        "extra": np.arange(count),
+    }
+
+
+def expected_rows(columns, suppression="nms:0.5", **changes):
+    data = columns | changes
+    images = np.unique(data["image_id"], return_inverse=True)[1]
+    labels = None if data.get("category_id") is None else np.asarray(data["category_id"])
+    kept = Suppression.parse(suppression)(np.array(data["bbox"]), data["score"], labels, images, box_format="xywh")
+    return kept.keep, kept.scores
+
+
+def frames():
+    """Name of a kind -> function that makes it of an Arrow table, and one that gives its column `extra`."""
+
+    def of_pandas(table):
+        return pytest.importorskip("pandas") and table.to_pandas()
+
+    def of_polars(table):
+        return pytest.importorskip("polars").from_arrow(table)
+
+    def of_duckdb(table):
+        return pytest.importorskip("duckdb").from_arrow(table)
+
+    def of_daft(table):
+        return pytest.importorskip("daft").from_arrow(table)
+
+    class Stream:
+        """Anything that speaks Arrow; it can be read once."""
+
+        def __init__(self, table):
+            self.table, self.schema = table, table.schema
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            table, self.table = self.table, None
+            return table.__arrow_c_stream__(requested_schema)
+
+    return {
+        "Table": (lambda table: table, lambda result: result["extra"].to_pylist()),
+        "RecordBatch": (
+            lambda table: table.combine_chunks().to_batches()[0],
+            lambda result: result["extra"].to_pylist(),
+        ),
+        "RecordBatchReader": (lambda table: table.to_reader(), lambda result: result.read_all()["extra"].to_pylist()),
+        "pandas": (of_pandas, lambda result: result["extra"].tolist()),
+        "Polars": (of_polars, lambda result: result["extra"].to_list()),
+        "DuckDB": (of_duckdb, lambda result: result.fetchnumpy()["extra"].tolist()),
+        "Daft": (of_daft, lambda result: result.to_pydict()["extra"]),
+        "stream": (Stream, lambda result: result["extra"].to_pylist()),
+    }
+
+
+@pytest.mark.parametrize("kind", frames())
+def test_every_kind_of_table_comes_back_as_it_came(kind):
+    make, extra = frames()[kind]
+    data = detections()
+    given_table = make(pa.table(data))
+    result = suppress(given_table, "nms:0.5")
+    assert type(result) is (pa.Table if kind == "stream" else type(given_table))
+    keep, _ = expected_rows(data)
+    assert extra(result) == sorted(keep.tolist())
+    assert extra(suppress(make(pa.table(data)), "nms:0.5", order="score")) == keep.tolist()
+
+
+@pytest.mark.parametrize("kind", ["Table", "RecordBatch", "pandas", "Polars", "DuckDB"])
+def test_soft_nms_writes_the_lowered_scores_and_nothing_else(kind):
+    make, extra = frames()[kind]
+    data = detections()
+    table = pa.table(data).set_column(3, "score", pa.array(data["score"].astype(np.float32)))
+    result = suppress(make(table), "softnms+limit:50", order="score")
+    keep, scores = expected_rows(data, "softnms+limit:50", score=data["score"].astype(np.float32))
+    assert extra(result) == keep.tolist()
+    arrow = pa.table(result) if kind != "RecordBatch" else pa.Table.from_batches([result])
+    assert arrow["score"].type == pa.float32()
+    np.testing.assert_array_equal(arrow["score"].to_numpy(), scores)
+    np.testing.assert_array_equal(np.array(arrow["bbox"].to_pylist()), np.array(data["bbox"])[keep])
+
+
+def test_an_index_of_pandas_stays():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(detections(200)).set_index(pandas.Index(np.arange(200) + 1000, name="number"))
+    result = suppress(frame, "nms:0.5")
+    assert result.index.tolist() == (result["extra"] + 1000).tolist()
+    assert result.index.name == "number"
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        pa.list_(pa.float64()),
+        pa.large_list(pa.float32()),
+        pa.list_(pa.float64(), 4),
+        pa.list_(pa.int32()),
+    ],
+)
+def test_lists_of_every_kind_are_read_also_from_slices_and_chunks(boxes):
+    data = detections(300)
+    kind = float if pa.types.is_floating(boxes.value_type) else int
+    whole = pa.array(np.rint(data["bbox"]).astype(kind).tolist(), boxes)
+    table = pa.table({**data, "bbox": whole})
+    numbers = np.array(whole.to_pylist(), np.float32 if boxes.value_type == pa.float32() else None)
+    pieces = pa.concat_tables([table.slice(0, 7), table.slice(7, 0), table.slice(7, 200), table.slice(207)])
+    for one in (table, pieces):
+        keep, _ = expected_rows(data, bbox=numbers)
+        assert suppress(one, "nms:0.5", order="score")["extra"].to_pylist() == keep.tolist()
+    part = table.slice(50, 100)
+    keep, _ = expected_rows({name: values[50:150] for name, values in (data | {"bbox": numbers}).items()})
+    assert suppress(part, "nms:0.5", order="score")["extra"].to_pylist() == (keep + 50).tolist()
+
+
+IDS = {
+    "int64": lambda ids: pa.array(ids * 10**12),
+    "int8": lambda ids: pa.array(ids.astype(np.int8)),
+    "uint64": lambda ids: pa.array(ids.astype(np.uint64) + 2**63),
+    "string": lambda ids: pa.array([f"é{number}" for number in ids]),
+    "large string": lambda ids: pa.array([f"{number}" for number in ids], pa.large_string()),
+    "binary": lambda ids: pa.array([bytes([number]) for number in ids]),
+    "bool": lambda ids: pa.array(ids > 1),
+    "float": lambda ids: pa.array(ids / 4),
+    "date": lambda ids: pa.array(ids.astype("datetime64[D]")),
+    "dictionary": lambda ids: pa.array([f"{number}" for number in ids]).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_images_and_labels_may_be_of_any_type(kind):
+    data = detections(500)
+    ids = np.random.default_rng(2).integers(0, 4, 500)
+    column = IDS[kind](ids)
+    wanted = (ids > 1).astype(int) if kind == "bool" else ids
+    chunked = pa.chunked_array([column.slice(0, 200), column.slice(200)])
+    for name in ("image_id", "category_id"):
+        keep, _ = expected_rows(data, **{name: wanted})
+        result = suppress(pa.table({**data, name: chunked}), "nms:0.5", order="score")
+        assert result["extra"].to_pylist() == keep.tolist()
+
+
+@pytest.mark.parametrize(
+    ("names", "box_format"),
+    [
+        (("x1", "y1", "x2", "y2"), "xyxy"),
+        (("XMin", "YMin", "XMax", "YMax"), "xyxy"),
+        (("x_min", "y_min", "x_max", "y_max"), "xyxy"),
+        (("bb_left", "bb_top", "bb_width", "bb_height"), "xywh"),
+        (("cx", "cy", "w", "h"), "cxcywh"),
+    ],
+)
+def test_four_columns_are_found_by_their_names(names, box_format):
+    scene = make_scene("crowd", 400)
+    boxes = scene.boxes.astype(np.float64)
+    if box_format != "xyxy":
+        boxes[:, 2:] -= boxes[:, :2]
+    if box_format == "cxcywh":
+        boxes[:, :2] += boxes[:, 2:] / 2
+    table = pa.table(
+        {"Frame": np.zeros(400, int), "confidence": scene.scores, **dict(zip(names, boxes.T, strict=True))}
+    )
+    columns = Columns.find(table.column_names)
+    assert columns == Columns("Frame", None, names, "confidence", box_format)
+    keep = hashnms.nms(boxes, scene.scores, 0.5, box_format=box_format)
+    assert kept_rows(table, Suppression.parse("nms:0.5"), columns).rows.tolist() == keep.tolist()
+
+
+def test_columns_that_are_given_are_taken():
+    data = detections(200)
+    table = pa.table(data).rename_columns(["a", "b", "c", "d", "extra"])
+    result = suppress(table, "nms:0.5", image="a", label="b", boxes="c", score="d", box_format="xywh", order="score")
+    assert result["extra"].to_pylist() == expected_rows(data)[0].tolist()
+    result = suppress(table, "nms:0.5", image="a", label=None, boxes="c", score="d", box_format="xywh", order="score")
+    assert result["extra"].to_pylist() == expected_rows(data, category_id=None)[0].tolist()
+    result = suppress(table, "nms:0.5", image=None, label="b", boxes="c", score="d", box_format="xywh", order="score")
+    assert result["extra"].to_pylist() == expected_rows(data, image_id=np.zeros(200))[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"image": "frame"}, ValueError, "image must be the name of a column, one of image_id, .*extra, got 'frame'"),
+        ({"score": 3}, TypeError, "score must be the name of a column, got 3"),
+        ({"score": None}, TypeError, "score must be the name of a column, got None"),
+        ({"boxes": ["bbox", "score"]}, ValueError, "boxes must be one column of lists or four columns, got 2"),
+        ({"boxes": "score"}, TypeError, "column score must hold lists of four numbers, got double"),
+        ({"score": "image_id"}, TypeError, "column image_id must hold numbers, got string"),
+        ({"label": "bbox"}, TypeError, "column bbox must hold values such as integers or strings, got list"),
+        ({"box_format": "yxyx"}, ValueError, "box_format must be one of"),
+        ({"order": "image"}, ValueError, "order must be one of input, score, got 'image'"),
+        ({"on_bad": "skip"}, ValueError, "on_bad must be one of raise, drop, got 'skip'"),
+        ({"suppression": "nsm:0.5"}, ValueError, "a step must be one of"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        suppress(**{"table": pa.table(detections(20)), "suppression": "nms:0.5", **arguments})
+
+
+def test_missing_columns_are_named():
+    data = detections(20)
+    for column, message in (
+        ("image_id", "image must be .* for none is named image_id, image, .*image=None if all rows are of one image"),
+        ("score", "score must be the name of a column, for none is named score, confidence"),
+        ("bbox", "boxes must be the name of a column of lists or of four columns, for none are named bbox"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            suppress(pa.table({name: values for name, values in data.items() if name != column}), "nms:0.5")
+
+
+def test_a_column_that_there_is_twice_is_refused():
+    table = pa.table(detections(20)).append_column("score", pa.array(np.zeros(20)))
+    with pytest.raises(ValueError, match="columns must have different names, got 2 named 'score'"):
+        suppress(table, "nms:0.5")
+
+
+def test_what_is_no_table_is_refused():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"table must be an Arrow table, .* got builtins\.dict"):
+        suppress(detections(20), "nms:0.5")
+    with pytest.raises(TypeError, match=r"got polars.*LazyFrame: collect\(\) it first"):
+        suppress(polars.DataFrame(detections(20)).lazy(), "nms:0.5")
+
+
+#: What is wrong -> the column, what stands in row 7 of it, and what the error says.
+BAD = {
+    "null score": ("score", None, "score must be not null, got null"),
+    "NaN score": ("score", np.nan, "score must be a finite number, got nan"),
+    "null box": ("bbox", None, "bbox must be not null, got null"),
+    "null in a box": ("bbox", [1.0, None, 2.0, 3.0], "bbox must be not null"),
+    "short box": ("bbox", [1.0, 2.0], "bbox must be"),
+    "infinite box": ("bbox", [1.0, 2.0, np.inf, 3.0], "bbox must be finite numbers, got"),
+    "negative width": ("bbox", [1.0, 2.0, -1.0, 3.0], "bbox must be a box with width >= 0"),
+    "null image": ("image_id", None, "image_id must be not null, got null"),
+    "null label": ("category_id", None, "category_id must be not null"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_row_is_named_or_dropped(kind):
+    column, value, message = BAD[kind]
+    data = detections(300)
+    spoilt = [value if row == 7 else good for row, good in enumerate(pa.array(data[column]).to_pylist())]
+    table = pa.table({**data, column: pa.array(spoilt, from_pandas=False)})
+    with pytest.raises(ValueError, match=f"column {message}.* in row 7"):
+        suppress(table, "nms:0.5")
+    with pytest.warns(UserWarning, match="dropped 1 bad rows of 300"):
+        result = suppress(table, "nms:0.5", on_bad="drop", order="score")
+    good = np.delete(np.arange(300), 7)
+    keep, _ = expected_rows({name: np.asarray(values)[good] for name, values in data.items()})
+    assert result["extra"].to_pylist() == good[keep].tolist()
+
+
+def test_nothing_to_drop_is_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        suppress(pa.table(detections(100)), "nms:0.5", on_bad="drop")
+
+
+@pytest.mark.parametrize("suppression", ["nms:0.5", "softnms", "hnms:0.7/1+limit:3"])
+def test_an_empty_table_stays_empty(suppression):
+    table = pa.table(detections(10)).slice(0, 0)
+    for empty in (table, table.schema.empty_table(), pa.Table.from_batches([], table.schema)):
+        result = suppress(empty, suppression)
+        assert result.schema == table.schema
+        assert len(result) == 0
+
+
+@given(st.data())
+def test_any_columns_ids_and_orders(data):
+    count = data.draw(st.integers(0, 25))
+    text = st.text(min_size=0, max_size=3)
+    images = data.draw(st.lists(st.one_of(st.just("a"), text), min_size=count, max_size=count))
+    labels = data.draw(st.lists(st.integers(-3, 3), min_size=count, max_size=count))
+    corner = st.integers(0, 30)
+    boxes = [[data.draw(corner), data.draw(corner), data.draw(corner), data.draw(corner)] for _ in range(count)]
+    scores = data.draw(st.lists(st.sampled_from([0.25, 0.5, 0.75]), min_size=count, max_size=count))
+    columns = {"image": images, "label": labels, "bbox": boxes, "score": scores, "row": list(range(count))}
+    shuffled = data.draw(st.permutations(list(columns)))
+    types = {
+        "bbox": pa.list_(pa.int64()),
+        "label": pa.int64(),
+        "score": pa.float64(),
+        "image": pa.string(),
+        "row": pa.int64(),
+    }
+    table = pa.table({name: pa.array(columns[name], types[name]) for name in shuffled})
+    codes = np.unique(images, return_inverse=True)[1] if images else np.zeros(0, int)
+    keep = hashnms.nms(np.array(boxes).reshape(-1, 4), scores, 0.4, labels=labels, images=codes, box_format="xywh")
+    result = suppress(table, "nms:0.4", order="score")
+    assert result.column_names == shuffled
+    assert result["row"].to_pylist() == keep.tolist()
