@@ -1,5 +1,7 @@
 """Many images in one call: what each of them would give alone, and limits that count by image."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from tests.support.boxes import BOX_KINDS, boxes_and_scores, crowd
 
 pytestmark = pytest.mark.core
 
-METHODS = {
+METHODS: dict[str, tuple[Any, Any, list[dict[str, Any]]]] = {
     "hnms": (hashnms.hnms, reference.hnms, [{"alpha": 0.7}, {"alpha": 0.5, "num_hashes": 3}]),
     "nms": (hashnms.nms, reference.nms, [{"iou_threshold": 0.5}, {"iou_threshold": 0.3, "max_output": 2}]),
     "soft_nms": (

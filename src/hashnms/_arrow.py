@@ -55,7 +55,7 @@ class Arrays:
     def suppressed(self, suppression: Suppression, columns: Columns) -> Suppressed[Any]:
         return suppression(self.boxes, self.scores, self.labels, self.images, box_format=columns.box_format)
 
-    def _problems(self, columns: Columns) -> list[tuple[str, Array, str, Any]]:
+    def _problems(self, columns: Columns) -> list[tuple[str, Any, str, Any]]:
         """What rows can have that is wrong: the column, a mask of such rows, what is needed, and the values."""
         box_name = ", ".join(columns.boxes)
         first, second = self.boxes[:, :2], self.boxes[:, 2:]

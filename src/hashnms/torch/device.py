@@ -48,10 +48,14 @@ class DeviceCandidates(Candidates):
         )
         if not are_plain or not (_are_whole(labels) and _are_whole(images)):
             return None
+        plain_labels, plain_images = (
+            None if value is None else value.detach().to(torch.int64).contiguous() for value in (labels, images)
+        )
         return DeviceCandidates(
             boxes.detach().to(_FLOATS[boxes.dtype]).contiguous(),
             scores.detach().to(_FLOATS[scores.dtype]).contiguous(),
-            *(None if value is None else value.detach().to(torch.int64).contiguous() for value in (labels, images)),
+            plain_labels,
+            plain_images,
             box_format,
         )
 
