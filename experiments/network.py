@@ -57,7 +57,8 @@ def raw_of(model: nn.Module, image: Image, *, choose: Choose | None = None, devi
             raw, (seen_height, seen_width) = _one_stage(model, pixels.to(device), device)
     scale = np.array([seen_width / width, seen_height / height] * 2, np.float32)
     boxes = np.clip(image.boxes, 0, np.array([width, height] * 2, np.float32)) * scale
-    return replace(raw, truth=Truth(boxes, image.labels, image.ignore))
+    inside = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+    return replace(raw, truth=Truth(boxes[inside], image.labels[inside], image.ignore[inside]))
 
 
 def _two_stage(model: FasterRCNN, pixels: Tensor, choose: Choose | None, device: str) -> tuple[Raw, tuple[int, int]]:

@@ -7,7 +7,7 @@ file, all in pixels of one and the same picture:
 |---|---|---|
 | `boxes`, `scores`, `labels` | (N, 4), (N,), (N,) | xyxy boxes; of proposals the labels are all 0 |
 | `level` | (N,) | the level of the feature pyramid; may be absent: all are of one |
-| `gt_boxes`, `gt_labels`, `gt_ignore` | (M, 4), (M,), (M,) | what is really there, without what has a label below 0 (a class that the detector does not know); may be absent |
+| `gt_boxes`, `gt_labels`, `gt_ignore` | (M, 4), (M,), (M,) | what is really there; objects with a label below 0 (a class that the detector does not know) are left out, ignored regions are not; may be absent |
 | `second_rows`, `second_labels`, `second_scores`, `second_boxes` | (S,), (S,), (S,), (S, 4) | what the second stage makes of the boxes: detection s comes from box `second_rows[s]`; may be absent |
 | `second_seen` | (N,) | the boxes that the second stage has seen; may be absent: all |
 | `network_ms`, `second_ms` | () | the time before the suppression, and that of the second stage; may be absent |
@@ -108,7 +108,8 @@ def load(file: Path) -> Raw:
         gt_boxes = _array(file, found, "gt_boxes", np.float32, (None, 4))
         found.setdefault("gt_ignore", np.zeros(len(gt_boxes), bool))
         gt_labels = _array(file, found, "gt_labels", np.int64, (len(gt_boxes),))
-        ignore, known = _array(file, found, "gt_ignore", np.bool_, (len(gt_boxes),)), gt_labels >= 0
+        ignore = _array(file, found, "gt_ignore", np.bool_, (len(gt_boxes),))
+        known = (gt_labels >= 0) | ignore
         truth = Truth(gt_boxes[known], gt_labels[known], ignore[known])
     if "second_rows" in found:
         rows = _array(file, found, "second_rows", np.int64, (None,))

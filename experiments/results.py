@@ -43,11 +43,10 @@ def make_figure(name: str, folder: RawFolder | None, results: Path, done: Any, *
     return path
 
 
-def proposals_of_all(suppressing: Suppressing, sweeps: bool) -> Callable[[Raw], Integers]:
+def proposals_for_second_stage(suppressing: Suppressing, sweeps: bool) -> Callable[[Raw], Integers]:
     """The proposals that the tables leave, or also those of all figures: what a second stage must see."""
-    plans = [tables.plan_of("rpn", "", suppressing)]
+    plans = [tables.plan_of(name, "", suppressing) for name in ("rpn", "voc-coco")]
     if sweeps:
-        plans += [tables.plan_of("voc-coco", "", suppressing)]
         plans += [figures.plan_of(name, "", suppressing, True) for name in ("alpha", "p1")]
     return lambda raw: left_by_any(raw, plans)
 

@@ -17,8 +17,8 @@ from experiments.configurations import CONFIGURATIONS, Configuration
 RESULTS = Path("build/experiments")
 
 ResultsOption = Annotated[Path, typer.Option(help="The folder to write to.")]
-ImagesOption = Annotated[int | None, typer.Option(min=1, help="Only so many images.")]
-TimedOption = Annotated[int, typer.Option(min=0, help="Times are those of the first so many images, as in the paper.")]
+ImagesOption = Annotated[int | None, typer.Option(min=1, help="Use only the first N images.")]
+TimedOption = Annotated[int, typer.Option(min=0, help="Measure times on the first N images, as in the paper.")]
 ConfigurationOption = Annotated[str, typer.Option(help=f"One of {', '.join(CONFIGURATIONS)}.")]
 
 
