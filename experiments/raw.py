@@ -16,7 +16,6 @@ file, all in pixels of one and the same picture:
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.configurations import CONFIGURATIONS, Configuration
 from experiments.datasets import DatasetError
+from experiments.files import beside
 
 #: In a folder that we wrote: which detector saw which images.
 ABOUT = "about.json"
@@ -83,14 +84,8 @@ def save(raw: Raw, file: Path) -> None:
         arrays |= {f"second_{name}": value for name, value in raw.second._asdict().items()}
     times = {"network_ms": raw.network_ms, "second_ms": raw.second_ms}
     arrays |= {name: np.float64(value) for name, value in times.items() if value is not None}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as stream:
-            np.savez(stream, **arrays)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+    with beside(file) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, **arrays)
 
 
 def load(file: Path) -> Raw:
@@ -172,10 +167,16 @@ class RawFolder(Sequence[Raw]):
         return str(self.about.get("configuration", self.path.resolve().name))
 
     @property
-    def of_proposals(self) -> bool:
-        """Whether these are boxes of an RPN, which have no classes yet."""
-        first = self[0]
-        return first.second is not None or not first.labels.any()
+    def configuration(self) -> Configuration | None:
+        """The one that the boxes come from, if it is known."""
+        return CONFIGURATIONS.get(str(self.about.get("configuration")))
+
+    @property
+    def of_proposals(self) -> bool | None:
+        """Whether these are boxes of an RPN, which have no classes yet; None if nothing says so."""
+        if self.configuration is not None:
+            return self.configuration.detector == "faster_rcnn"
+        return True if self[0].second is not None else None
 
     def __len__(self) -> int:
         return len(self.files)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -37,7 +37,7 @@ def bar(console: Console, text: str) -> Iterator[Callable[..., None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(text, total=None)
 
-        def update(done: int, total: int, description: str = text, **_: Any) -> None:
+        def update(done: int, total: int, description: str = text) -> None:
             nonlocal shown
             progress.update(task, completed=done, total=total, description=description)
             if in_lines and (done / max(total, 1) >= shown + 0.05 or done == total):

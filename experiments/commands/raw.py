@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Run a detector over the test images of its dataset, up to the suppression, and write what it puts out.
 
-    Tables and figures are made of these files. Interrupted, the same command goes on.
+    Tables and figures are made of these files. Interrupted, the same command continues.
 
     Example: python -m experiments raw --configuration faster_rcnn-carpk-cpu --data carpk --checkpoint carpk.pt
     --output raw
