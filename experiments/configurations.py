@@ -30,7 +30,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Suppressing:
+class SuppressionSettings:
     """How boxes are suppressed when the detector is evaluated: the paper's P1, P2, P3 and thresholds."""
 
     alpha: float
@@ -50,7 +50,7 @@ class Configuration:
     detector: DetectorName
     dataset: str
     training: Training
-    suppressing: Suppressing
+    suppressing: SuppressionSettings
     num_classes: int = 1  #: without the background
     backbone: BackboneName = "resnet50"
     trainable_stages: int = 3  #: of the backbone's five, from the top
@@ -62,13 +62,13 @@ class Configuration:
 
 
 def _faster_rcnn(dataset: str, epochs: float, kept_of_level: int, kept_in_all: int) -> Configuration:
-    suppressing = Suppressing(0.7, 0.7, kept_of_level=kept_of_level, kept_in_all=kept_in_all)
+    suppressing = SuppressionSettings(0.7, 0.7, kept_of_level=kept_of_level, kept_in_all=kept_in_all)
     return Configuration(f"faster_rcnn-{dataset}", "faster_rcnn", dataset, Training(epochs, 0.02), suppressing)
 
 
 def _retinanet(dataset: str, epochs: int, learning_rate: float) -> Configuration:
     # The times that the paper prints for Soft-NMS are those of P1 boxes of each level, whatever their scores.
-    suppressing = Suppressing(0.73, 0.5, score_threshold=0.0)
+    suppressing = SuppressionSettings(0.73, 0.5, score_threshold=0.0)
     return Configuration(f"retinanet-{dataset}", "retinanet", dataset, Training(epochs, learning_rate), suppressing)
 
 

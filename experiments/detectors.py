@@ -57,7 +57,7 @@ def _load_backbone(body: nn.Module, file: Path) -> None:
 
 
 def _shorter_sides(configuration: Configuration) -> tuple[int, ...]:
-    """As torchvision's detectors take them: one by chance in training, the last one else."""
+    """As torchvision's detectors take them: a random one in training, the last one otherwise."""
     return (*configuration.training.shorter_sides, configuration.image_size[0])
 
 

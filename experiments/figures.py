@@ -13,8 +13,9 @@ import numpy as np
 
 from benchmarks.tables import rows as markdown
 from experiments import methods
-from experiments.configurations import Suppressing
+from experiments.configurations import SuppressionSettings
 from experiments.datasets import DatasetError
+from experiments.files import beside
 from experiments.measure import Plan, Setting
 from experiments.methods import NUM_HASHES, Method
 from experiments.tables import Record, Row, boxes_of, described, time_of
@@ -24,7 +25,7 @@ ALPHAS = tuple(round(0.5 + 0.05 * step, 2) for step in range(9))
 CANDIDATES = (100, 300, 1000, 2000, 3000, 5000, 9000)
 
 
-def _over_alpha(suppressing: Suppressing, of_proposals: bool) -> Iterator[Setting]:
+def _over_alpha(suppressing: SuppressionSettings, of_proposals: bool) -> Iterator[Setting]:
     """NMS, and HNMS in its place or before it for every alpha and K."""
     for alpha in (*ALPHAS, suppressing.alpha):
         choose = methods.proposals if of_proposals else methods.detections
@@ -33,18 +34,18 @@ def _over_alpha(suppressing: Suppressing, of_proposals: bool) -> Iterator[Settin
                 yield Setting(method, suppressing.candidates)
 
 
-def _over_candidates(suppressing: Suppressing, of_proposals: bool) -> Iterator[Setting]:
+def _over_candidates(suppressing: SuppressionSettings, of_proposals: bool) -> Iterator[Setting]:
     """NMS and HNMS with the paper's alpha for every P1."""
     choose = methods.proposals if of_proposals else methods.detections
     yield from _for_every_count(choose(suppressing.alpha, suppressing.iou_threshold), suppressing)
 
 
-def _soft_over_candidates(suppressing: Suppressing, of_proposals: bool) -> Iterator[Setting]:
+def _soft_over_candidates(suppressing: SuppressionSettings, of_proposals: bool) -> Iterator[Setting]:
     del of_proposals
     yield from _for_every_count(methods.soft_detections(suppressing.alpha), suppressing)
 
 
-def _for_every_count(some: list[Method], suppressing: Suppressing) -> Iterator[Setting]:
+def _for_every_count(some: list[Method], suppressing: SuppressionSettings) -> Iterator[Setting]:
     for count in CANDIDATES:
         if count <= suppressing.candidates:
             yield from (Setting(method, count) for method in some if method.num_hashes in (None, 1, 4))
@@ -55,18 +56,19 @@ class Figure:
     """One of the paper's figures."""
 
     title: str
-    settings: Callable[[Suppressing, bool], Iterator[Setting]]
+    settings: Callable[[SuppressionSettings, bool], Iterator[Setting]]
     draw: Callable[[Any, Record], None]
     timed: bool
     of_proposals: bool | None = None  # None: both kinds of boxes have one
 
 
-def plan_of(name: str, of: str, suppressing: Suppressing, of_proposals: bool, **limits: Any) -> Plan:
+def plan_of(name: str, of: str, suppressing: SuppressionSettings, of_proposals: bool, **limits: Any) -> Plan:
     """What a figure measures of the raw boxes of this name."""
     figure = FIGURES[name]
     if figure.of_proposals not in (None, of_proposals):
-        kinds = {True: "proposals of an RPN", False: "boxes of a one-stage detector"}
-        raise DatasetError(f"figure {name} must be of {kinds[not of_proposals]}, got {kinds[of_proposals]}")
+        raise DatasetError(f"figure {name} must be of boxes of a one-stage detector, got proposals of an RPN")
+    if figure.timed and limits.get("timed_images") == 0:
+        raise DatasetError(f"figure {name} must have times of at least one image, got none")
     settings = list({(one.answer, one.method.by): one for one in figure.settings(suppressing, of_proposals)}.values())
     if not figure.timed:
         limits["timed_images"] = 0
@@ -78,14 +80,12 @@ def draw(name: str, record: Record, path: Path, suffixes: tuple[str, ...] = ("pn
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hashnms", "font.size": 9}):
         figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
         FIGURES[name].draw(axes, record)
-        axes.set_title("\n".join([FIGURES[name].title, *([boxes_of(record)] if record["rows"] else [])]), fontsize=9)
+        axes.set_title("\n".join([FIGURES[name].title, *([boxes_of(record)] if name in OF_RAW else [])]), fontsize=9)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
-        path.parent.mkdir(parents=True, exist_ok=True)
         for suffix in suffixes:
-            beside = path.with_name(f".{path.name}.{suffix}")
-            figure.savefig(beside, format=suffix, dpi=144, metadata={"Date": None} if suffix == "svg" else None)
-            beside.replace(path.with_name(f"{path.name}.{suffix}"))
+            with beside(path.with_name(f"{path.name}.{suffix}")) as temporary:
+                figure.savefig(temporary, format=suffix, dpi=144, metadata={"Date": None} if suffix == "svg" else None)
         plt.close(figure)
 
 
@@ -108,26 +108,33 @@ def _draw_alpha(axes: Any, record: Record) -> None:
 def _draw_candidates(axes: Any, record: Record) -> None:
     """A line for each method, a point for each P1, as in the paper."""
     key, label = quality_of(record)
-    device = next(iter(record["rows"][0]["ms"]))
+    devices = list(record["rows"][0]["ms"])
     series: dict[str, list[tuple[float, float, int]]] = {}
     for row in record["rows"]:
         hashes = f" {row['alpha']:g}/{row['num_hashes']}" if row["num_hashes"] else ""
-        name = f"{row['method'].replace('HNMS', f'HNMS{hashes}')} ({row['by']})"
-        series.setdefault(name, []).append((time_of(row, device)[0], 100 * row[key], row["candidates"]))
+        for device in devices:
+            where = f", {device}" if len(devices) > 1 else ""
+            name = f"{row['method'].replace('HNMS', f'HNMS{hashes}')} ({row['by']}{where})"
+            series.setdefault(name, []).append((time_of(row, device)[0], 100 * row[key], row["candidates"]))
     for name, points in series.items():
-        ours = name.endswith("(hashnms)")
+        ours = "(hashnms" in name
         times, values, counts = zip(*sorted(points, key=lambda point: point[2]), strict=True)
         style = {"linewidth": 1.6} if ours else {"linewidth": 1, "linestyle": "--"}
         axes.semilogx(times, values, marker="o", markersize=3, label=name, **style)
         for time, value, count in zip(times, values, counts, strict=True):
             axes.annotate(f"{count:,}", (time, value), fontsize=5, xytext=(2, 2), textcoords="offset points")
-    axes.set(xlabel=f"suppression, ms an image ({device})", ylabel=label)
+    axes.set(xlabel=f"suppression, ms an image ({', '.join(devices)})", ylabel=label)
+
+
+def bound_record() -> Record:
+    """The bound is no measurement: it follows from alpha."""
+    alphas = [round(alpha, 3) for alpha in np.linspace(0.01, 0.99, 197).tolist()]
+    return {"kind": "bound", "rows": [{"alpha": alpha, "bound": iou_lower_bound(alpha)} for alpha in alphas]}
 
 
 def _draw_bound(axes: Any, record: Record) -> None:
-    del record
-    alphas = np.linspace(0.01, 0.99, 197)
-    axes.plot(alphas, [iou_lower_bound(alpha) for alpha in alphas], label="lowest IoU of two boxes of a cell")
+    points = [(row["alpha"], row["bound"]) for row in record["rows"]]
+    axes.plot(*zip(*points, strict=True), label="lowest IoU of two boxes of a cell")
     for alpha in (0.7, 0.73):
         axes.plot(
             alpha, iou_lower_bound(alpha), "o", markersize=4, label=f"alpha {alpha:g}: {iou_lower_bound(alpha):.4f}"
@@ -150,6 +157,13 @@ OF_RAW = [name for name in FIGURES if name != "bound"]
 
 def lines(name: str, record: Record) -> Iterator[str]:
     """The points of a figure as Markdown: a row a method, a column for each alpha or P1."""
+    if name not in OF_RAW:
+        yield f"## {FIGURES[name].title}\n"
+        shown = [row for row in record["rows"] if round(row["alpha"] * 100, 6) % 10 == 0]
+        yield from markdown(
+            ["alpha", "IoU bound"], ([f"{row['alpha']:g}", f"{row['bound']:.4f}"] for row in shown), left=0
+        )
+        return
     key, label = quality_of(record)
     yield f"## {FIGURES[name].title}\n"
     yield f"{described(record)} {label}{' (and ms)' if FIGURES[name].timed else ''}:\n"

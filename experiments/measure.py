@@ -10,9 +10,10 @@ import hashlib
 import json
 import shutil
 import statistics
-import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,17 @@ import numpy as np
 import torch
 
 import hashnms
-from experiments.configurations import Suppressing
+from experiments.clock import now
+from experiments.configurations import SuppressionSettings
 from experiments.datasets import DatasetError
-from experiments.methods import Method, Timed, cut_of, run
-from experiments.raw import Integers, Raw, RawFolder
-from hashnms import Suppression, set_num_threads
+from experiments.files import beside
+from experiments.methods import Method, Timed, limits_of, run
+from experiments.raw import Integers, Raw, RawFolder, Truth
+from hashnms import Suppression
 from hashnms.boxes import pairwise_iou
 from hashnms.evaluate import average_precision
 
-#: A method is timed so often an image, and the best time counts; one that takes longer than SLOW seconds, once.
+#: Each method is timed this many times per image and the best counts; one slower than SLOW seconds, twice.
 ROUNDS, SLOW = 5, 0.2
 #: The NMS of a second stage is the same for all.
 _SECOND_NMS = 0.5
@@ -54,26 +57,31 @@ class Plan:
 
     name: str
     settings: list[Setting]
-    suppressing: Suppressing
+    suppressing: SuppressionSettings
     of_proposals: bool  # boxes of an RPN, of which a second stage makes detections
     timed_images: int = 100
     images: int | None = None  # as many as there are
     devices: tuple[str, ...] = field(default_factory=lambda: ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",))
 
     @property
-    def cut(self) -> Suppression:
-        return cut_of(self.suppressing)
+    def limits(self) -> Suppression:
+        return limits_of(self.suppressing)
 
     def labels(self, raw: Raw) -> Integers:
         """What boxes must share to meet: the level of proposals, the class of detections."""
         return raw.level if self.of_proposals else raw.labels
 
+    def count(self, folder: RawFolder) -> int:
+        """How many images are measured."""
+        return len(folder) if self.images is None else min(self.images, len(folder))
+
     def digest(self, folder: RawFolder) -> str:
-        """Another one, another measurement."""
+        """Identifies a measurement: if it changes, nothing is reused."""
         settings = [(setting.answer, setting.method.by) for setting in self.settings]
         files = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in folder.files]
-        said = [settings, str(self.suppressing), self.timed_images, self.images, self.devices, files]
-        return hashlib.sha256(json.dumps([said, hashnms.__version__]).encode()).hexdigest()[:16]
+        identity = [settings, str(self.suppressing), self.of_proposals, self.timed_images, self.devices]
+        identity += [files[: self.count(folder)], ROUNDS, SLOW, hashnms.__version__, torch.__version__]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def measure(
@@ -84,36 +92,42 @@ def measure(
     Args:
         folder: raw boxes; without ground truth there are only times.
         plan: what to measure.
-        results: a folder to keep what is done in, until all is.
+        results: a folder to keep what is done in, until all is. `forget` removes it.
         done: called before the first image and after each with how many are done, and how many there are.
 
     Returns:
         What a table or a figure is made of: what was measured where, and a row a setting.
     """
     parts = results / f".{plan.name}-{plan.digest(folder)}"
-    parts.mkdir(parents=True, exist_ok=True)
-    count = len(folder) if plan.images is None else min(plan.images, len(folder))
-    threads = hashnms.get_num_threads()
-    set_num_threads(1)  # as the others have
-    try:
+    count = plan.count(folder)
+    with _one_thread():
         for index in range(count):
             done(index, count)
             part = parts / f"{folder.files[index].stem}.npz"
             if not part.exists():
-                _save(part, _of_image(folder[index], plan, timed=index < plan.timed_images))
+                with beside(part) as temporary, temporary.open("wb") as stream:
+                    np.savez(stream, **_of_image(folder[index], plan, timed=index < plan.timed_images))
         done(count, count)
+    return _collected(folder, plan, [parts / f"{file.stem}.npz" for file in folder.files[:count]])
+
+
+def forget(plan: Plan, results: Path) -> None:
+    """Remove what was kept of measurements of this name, also of those that were given up."""
+    for parts in results.glob(f".{plan.name}-" + "[0-9a-f]" * 16):
+        shutil.rmtree(parts)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For everybody, as the plain loops and torchvision's NMS have it."""
+    before, before_in_torch = hashnms.get_num_threads(), torch.get_num_threads()
+    hashnms.set_num_threads(1)
+    torch.set_num_threads(1)
+    try:
+        yield
     finally:
-        set_num_threads(threads)
-    record = _collected(folder, plan, [parts / f"{file.stem}.npz" for file in folder.files[:count]])
-    shutil.rmtree(parts)
-    return record
-
-
-def _save(file: Path, arrays: dict[str, Any]) -> None:
-    beside = file.with_name(f".{file.name}")
-    with beside.open("wb") as stream:
-        np.savez(stream, **arrays)
-    beside.replace(file)
+        hashnms.set_num_threads(before)
+        torch.set_num_threads(before_in_torch)
 
 
 def _of_image(raw: Raw, plan: Plan, timed: bool) -> dict[str, Any]:
@@ -142,8 +156,8 @@ def _left(raw: Raw, plan: Plan, setting: Setting, rows: Integers) -> tuple[Integ
     """Of the best rows, those that are left in the end, their scores, and how many the suppression itself keeps."""
     labels = plan.labels(raw)
     kept, scores = setting.method.suppression(raw.boxes[rows], raw.scores[rows], labels[rows])
-    cut = plan.cut(raw.boxes[rows[kept]], scores, labels[rows[kept]])
-    return rows[kept[cut.keep]], cut.scores, len(kept)
+    limited = plan.limits(raw.boxes[rows[kept]], scores, labels[rows[kept]])
+    return rows[kept[limited.keep]], limited.scores, len(kept)
 
 
 def left_by_any(raw: Raw, plans: list[Plan]) -> Integers:
@@ -168,8 +182,8 @@ def _final(raw: Raw, plan: Plan, left: Integers, scores: Any) -> Iterator[tuple[
         if not raw.second.seen[left].all():
             missing = int((~raw.second.seen[left]).sum())
             need = f"the second stage must have seen all proposals that {plan.name} leaves"
-            mend = "run the command raw with --all-proposals or more --sweep-images"
-            raise DatasetError(f"{need}, got {missing} that it has not: {mend}")
+            remedy = "run the command raw with --all-proposals or more --sweep-images"
+            raise DatasetError(f"{need}, got {missing} that it has not: {remedy}")
         chosen = np.zeros(len(raw.boxes), bool)
         chosen[left] = True
         use = chosen[raw.second.rows]
@@ -183,12 +197,12 @@ def _timed(settings: list[Setting], tensors: list[Any], device: str) -> Iterator
     """The best of several rounds, in each of which all have a turn; and how many boxes are not the answer's."""
     best: dict[int, Timed] = {}
     for setting in settings:  # what is compiled when it is first called
-        run(setting.method, *(tensor[:8] for tensor in tensors), now=_clock(device))
+        run(setting.method, *(tensor[:8] for tensor in tensors), now=partial(now, device))
     for round_number in range(ROUNDS):
         for number, setting in enumerate(settings):
             slow = number in best and sum(best[number].milliseconds.values()) > 1e3 * SLOW
-            if round_number == 0 or not slow:
-                this = run(setting.method, *tensors, now=_clock(device))
+            if round_number < 2 or not slow:
+                this = run(setting.method, *tensors, now=partial(now, device))
                 if number not in best or sum(this.milliseconds.values()) < sum(best[number].milliseconds.values()):
                     best[number] = this
     for number, setting in enumerate(settings):
@@ -197,23 +211,17 @@ def _timed(settings: list[Setting], tensors: list[Any], device: str) -> Iterator
         yield setting, best[number].milliseconds, len(differing)
 
 
-def _clock(device: str) -> Callable[[], float]:
-    """Seconds, when the device has done what it was told."""
-    if torch.device(device).type != "cuda":
-        return time.perf_counter
-
-    def now() -> float:
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-    return now
-
-
 def _collected(folder: RawFolder, plan: Plan, parts: list[Path]) -> dict[str, Any]:
     """All images together."""
     of_images = [dict(np.load(part, allow_pickle=False)) for part in parts]
-    raws = [folder[number] for number in range(len(parts))]
-    quality = {answer: _quality(answer, of_images, raws) for answer in {s.answer for s in plan.settings}}
+    truths, network, second = [], [], []
+    for number in range(len(parts)):
+        raw = folder[number]
+        truths.append(raw.truth)
+        if number < plan.timed_images:
+            network.append(raw.network_ms)
+            second.append(raw.second_ms)
+    quality = {answer: _quality(answer, of_images, truths) for answer in {s.answer for s in plan.settings}}
     rows = []
     for setting in plan.settings:
         method, hashed = setting.method, setting.method.suppression.steps[0]
@@ -227,24 +235,27 @@ def _collected(folder: RawFolder, plan: Plan, parts: list[Path]) -> dict[str, An
         }
         times = {device: _times(f"{setting.answer}/{method.by}/{device}", of_images) for device in plan.devices}
         rows.append(row | quality[setting.answer] | {"ms": times})
-    network = [raw.network_ms for raw in raws[: plan.timed_images] if raw.network_ms is not None]
-    second = [raw.second_ms for raw in raws[: plan.timed_images] if raw.second_ms is not None]
     return {
         "name": plan.name,
         "raw": folder.name,
         "about": folder.about,
         "images": len(parts),
         "timed_images": min(plan.timed_images, len(parts)),
-        "network_ms": statistics.fmean(network) if network else None,
-        "second_ms": statistics.fmean(second) if second else None,
+        "network_ms": _mean(network),
+        "second_ms": _mean(second),
         "rows": rows,
     }
 
 
-def _quality(answer: str, of_images: list[dict[str, Any]], raws: list[Raw]) -> dict[str, Any]:
+def _mean(values: list[float | None]) -> float | None:
+    """Of those that are known."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _quality(answer: str, of_images: list[dict[str, Any]], truths: list[Truth | None]) -> dict[str, Any]:
     boxes_in, kept = np.mean([part[f"{answer}/kept"] for part in of_images], axis=0)
     measured: dict[str, Any] = {"boxes_in": float(boxes_in), "kept": float(kept)}
-    truths = [raw.truth for raw in raws]
     if any(truth is None for truth in truths):
         return measured
     if f"{answer}/covered" in of_images[0]:

@@ -13,7 +13,7 @@ from torchvision.ops import batched_nms
 
 from benchmarks.peers import Workload
 from benchmarks.plain import plain_soft_nms
-from experiments.configurations import Suppressing
+from experiments.configurations import SuppressionSettings
 from hashnms import Suppression
 
 #: Boxes, scores and labels to rows and their scores.
@@ -33,7 +33,6 @@ class Method:
     suppression: Suppression
     stages: dict[str, Stage]  # the columns of the tables: HNMS, NMS, Soft-NMS
     num_hashes: int | None = None
-    quadratic: bool = False  # no hash is before it, and its last stage is a loop over pairs
 
 
 def proposals(alpha: float, iou_threshold: float) -> list[Method]:
@@ -51,7 +50,7 @@ def soft_detections(alpha: float) -> list[Method]:
     """Before its Soft-NMS: Table 5."""
     soft = Suppression.parse(SOFT)
     exact = [
-        Method("Soft-NMS", "plain loop", soft, {"Soft-NMS": _loop_soft_nms}, quadratic=True),
+        Method("Soft-NMS", "plain loop", soft, {"Soft-NMS": _loop_soft_nms}),
         Method("Soft-NMS", "hashnms", soft, {"Soft-NMS": soft}),
     ]
     return [*exact, *(_filtered(alpha, count, last) for last in exact for count in NUM_HASHES)]
@@ -70,7 +69,7 @@ def _exact(iou_threshold: float) -> list[Method]:
         return keep, scores[keep]
 
     return [
-        Method("NMS", "torchvision", suppression, {"NMS": of_torchvision}, quadratic=True),
+        Method("NMS", "torchvision", suppression, {"NMS": of_torchvision}),
         Method("NMS", "hashnms", suppression, {"NMS": suppression}),
     ]
 
@@ -120,7 +119,7 @@ def run(method: Method, boxes: Tensor, scores: Tensor, labels: Tensor, *, now: C
     return Timed(rows, scores, milliseconds)
 
 
-def cut_of(suppressing: Suppressing) -> Suppression:
+def limits_of(suppressing: SuppressionSettings) -> Suppression:
     """What is left after a suppression: P2 of each level and P3 in all; of detections, those that are evaluated."""
     levels = [] if suppressing.kept_of_level is None else [f"top:{suppressing.kept_of_level}"]
     return Suppression.parse("+".join([*levels, f"limit:{suppressing.kept_in_all}"]))

@@ -6,7 +6,6 @@ suppression, sees its input and lets all of it pass.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torchvision.models.detection import FasterRCNN, RetinaNet
 from torchvision.ops import clip_boxes_to_image, remove_small_boxes
 
+from experiments.clock import now
 from experiments.datasets import Image
 from experiments.raw import Integers, Raw, SecondStage, Truth
 from hashnms.detectors.torchvision import Replacement, dense_detections, rpn_proposals
@@ -57,18 +57,19 @@ def raw_of(model: nn.Module, image: Image, *, choose: Choose | None = None, devi
             raw, (seen_height, seen_width) = _one_stage(model, pixels.to(device), device)
     scale = np.array([seen_width / width, seen_height / height] * 2, np.float32)
     boxes = np.clip(image.boxes, 0, np.array([width, height] * 2, np.float32)) * scale
-    return replace(raw, truth=Truth(boxes, image.labels, image.ignore))
+    inside = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+    return replace(raw, truth=Truth(boxes[inside], image.labels[inside], image.ignore[inside]))
 
 
 def _two_stage(model: FasterRCNN, pixels: Tensor, choose: Choose | None, device: str) -> tuple[Raw, tuple[int, int]]:
     recorder = _Recorder()
     model.rpn.filter_proposals = partial(rpn_proposals, model.rpn, recorder)
     try:
-        start = _now(device)
+        start = now(device)
         images, _ = model.transform([pixels])
         features = model.backbone(images.tensors)
         model.rpn(images, features)
-        network_ms = 1e3 * (_now(device) - start)
+        network_ms = 1e3 * (now(device) - start)
     finally:
         del model.rpn.filter_proposals
     shape = images.image_sizes[0]
@@ -92,11 +93,11 @@ def _second_stage(
     heads, most = model.roi_heads, model.rpn.post_nms_top_n()
     parts, milliseconds = [], []
     for some in chosen.split(most) if len(chosen) else [chosen]:
-        start = _now(device)
+        start = now(device)
         pooled = heads.box_roi_pool(features, [proposals[some]], [shape])
         logits, regression = heads.box_predictor(heads.box_head(pooled))
         boxes = clip_boxes_to_image(heads.box_coder.decode(regression, [proposals[some]]), shape)
-        milliseconds.append(1e3 * (_now(device) - start))
+        milliseconds.append(1e3 * (now(device) - start))
         scores = logits.softmax(-1)[:, 1:]  # without the background
         places, classes = (scores > heads.score_thresh).nonzero(as_tuple=True)
         boxes, scores = boxes[places, classes + 1], scores[places, classes]
@@ -117,7 +118,7 @@ def _one_stage(model: RetinaNet, pixels: Tensor, device: str) -> tuple[Raw, tupl
 
     model.postprocess_detections = record
     try:
-        start = _now(device)
+        start = now(device)
         model([pixels])
         head_outputs, anchors, shapes = seen
         parts = []
@@ -128,7 +129,7 @@ def _one_stage(model: RetinaNet, pixels: Tensor, device: str) -> tuple[Raw, tupl
             dense_detections(model, recorder, outputs, [[of_level]], shapes)
             boxes, scores, labels = recorder.seen
             parts.append([boxes, scores, labels + 1, torch.full_like(labels, level)])
-        network_ms = 1e3 * (_now(device) - start)
+        network_ms = 1e3 * (now(device) - start)
     finally:
         del model.postprocess_detections
     boxes, scores, labels, level = _host(*(torch.cat(column) for column in zip(*parts, strict=True)))
@@ -144,10 +145,3 @@ def _host(*tensors: Tensor) -> Any:
         tensor.detach().cpu().numpy().astype(np.float32 if tensor.is_floating_point() else np.int64)
         for tensor in tensors
     ]
-
-
-def _now(device: str) -> float:
-    """Seconds, when the device has done what it was told."""
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()

@@ -42,7 +42,7 @@ def _shown(name: str, results: Path) -> str:
 def draw(images: Path, results: Path = COMMITTED) -> None:
     """The figures of the page."""
     records = {file.stem: load(file) for file in sorted(results.glob("*.json"))}
-    for name, record in {**records, "bound": {"kind": "bound", "rows": []}}.items():
+    for name, record in {**records, "bound": figures.bound_record()}.items():
         if record["kind"] in figures.FIGURES:
             figures.draw(record["kind"], record, images / f"experiments-{name}", suffixes=("svg",))
 

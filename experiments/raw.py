@@ -7,7 +7,7 @@ file, all in pixels of one and the same picture:
 |---|---|---|
 | `boxes`, `scores`, `labels` | (N, 4), (N,), (N,) | xyxy boxes; of proposals the labels are all 0 |
 | `level` | (N,) | the level of the feature pyramid; may be absent: all are of one |
-| `gt_boxes`, `gt_labels`, `gt_ignore` | (M, 4), (M,), (M,) | what is really there, without what has a label below 0 (a class that the detector does not know); may be absent |
+| `gt_boxes`, `gt_labels`, `gt_ignore` | (M, 4), (M,), (M,) | what is really there; objects with a label below 0 (a class that the detector does not know) are left out, ignored regions are not; may be absent |
 | `second_rows`, `second_labels`, `second_scores`, `second_boxes` | (S,), (S,), (S,), (S, 4) | what the second stage makes of the boxes: detection s comes from box `second_rows[s]`; may be absent |
 | `second_seen` | (N,) | the boxes that the second stage has seen; may be absent: all |
 | `network_ms`, `second_ms` | () | the time before the suppression, and that of the second stage; may be absent |
@@ -16,7 +16,6 @@ file, all in pixels of one and the same picture:
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.configurations import CONFIGURATIONS, Configuration
 from experiments.datasets import DatasetError
+from experiments.files import beside
 
 #: In a folder that we wrote: which detector saw which images.
 ABOUT = "about.json"
@@ -83,14 +84,8 @@ def save(raw: Raw, file: Path) -> None:
         arrays |= {f"second_{name}": value for name, value in raw.second._asdict().items()}
     times = {"network_ms": raw.network_ms, "second_ms": raw.second_ms}
     arrays |= {name: np.float64(value) for name, value in times.items() if value is not None}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as stream:
-            np.savez(stream, **arrays)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+    with beside(file) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, **arrays)
 
 
 def load(file: Path) -> Raw:
@@ -108,7 +103,8 @@ def load(file: Path) -> Raw:
         gt_boxes = _array(file, found, "gt_boxes", np.float32, (None, 4))
         found.setdefault("gt_ignore", np.zeros(len(gt_boxes), bool))
         gt_labels = _array(file, found, "gt_labels", np.int64, (len(gt_boxes),))
-        ignore, known = _array(file, found, "gt_ignore", np.bool_, (len(gt_boxes),)), gt_labels >= 0
+        ignore = _array(file, found, "gt_ignore", np.bool_, (len(gt_boxes),))
+        known = (gt_labels >= 0) | ignore
         truth = Truth(gt_boxes[known], gt_labels[known], ignore[known])
     if "second_rows" in found:
         rows = _array(file, found, "second_rows", np.int64, (None,))
@@ -171,10 +167,16 @@ class RawFolder(Sequence[Raw]):
         return str(self.about.get("configuration", self.path.resolve().name))
 
     @property
-    def of_proposals(self) -> bool:
-        """Whether these are boxes of an RPN, which have no classes yet."""
-        first = self[0]
-        return first.second is not None or not first.labels.any()
+    def configuration(self) -> Configuration | None:
+        """The one that the boxes come from, if it is known."""
+        return CONFIGURATIONS.get(str(self.about.get("configuration")))
+
+    @property
+    def of_proposals(self) -> bool | None:
+        """Whether these are boxes of an RPN, which have no classes yet; None if nothing says so."""
+        if self.configuration is not None:
+            return self.configuration.detector == "faster_rcnn"
+        return True if self[0].second is not None else None
 
     def __len__(self) -> int:
         return len(self.files)

@@ -9,7 +9,8 @@ from typing import Any
 from benchmarks.tables import rows as markdown
 from benchmarks.tables import shown
 from experiments import paper
-from experiments.configurations import CONFIGURATIONS, Configuration, Suppressing
+from experiments.configurations import SuppressionSettings
+from experiments.datasets import DatasetError
 from experiments.measure import Plan, Setting
 from experiments.methods import Method, detections, proposals, soft_detections
 from experiments.raw import RawFolder
@@ -18,8 +19,8 @@ Record = dict[str, Any]
 Row = dict[str, Any]
 
 #: Of raw boxes that come without a configuration: the paper's settings.
-_OF_PROPOSALS = Suppressing(0.7, 0.7, kept_of_level=2000, kept_in_all=4000)
-_OF_DETECTIONS = Suppressing(0.73, 0.5)
+_OF_PROPOSALS = SuppressionSettings(0.7, 0.7, kept_of_level=2000, kept_in_all=4000)
+_OF_DETECTIONS = SuppressionSettings(0.73, 0.5)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Table:
 
     title: str
     of_proposals: bool
-    methods: Callable[[Suppressing], list[Method]]
+    methods: Callable[[SuppressionSettings], list[Method]]
     printed: dict[str, dict[int, paper.Printed]]
     candidates: tuple[int, ...] = ()  # P1; by default the configuration's
 
@@ -62,19 +63,17 @@ TABLES: dict[str, Table] = {
 }
 
 
-def configuration_of(folder: RawFolder) -> Configuration | None:
-    return CONFIGURATIONS.get(folder.about.get("configuration", ""))
-
-
-def suppressing_of(folder: RawFolder, of_proposals: bool) -> Suppressing:
-    """The settings of the configuration that the boxes come from, or the paper's."""
-    configuration = configuration_of(folder)
-    if configuration is not None and (configuration.detector == "faster_rcnn") == of_proposals:
-        return configuration.suppressing
+def settings_of(folder: RawFolder, of_proposals: bool) -> SuppressionSettings:
+    """Those of the configuration that the boxes come from, or the paper's. Boxes of the other kind are refused."""
+    if folder.of_proposals not in (None, of_proposals):
+        kinds = {True: "proposals of an RPN", False: "boxes of a one-stage detector"}
+        raise DatasetError(f"{folder.path} must hold {kinds[of_proposals]}, got {kinds[not of_proposals]}")
+    if folder.configuration is not None:
+        return folder.configuration.suppressing
     return _OF_PROPOSALS if of_proposals else _OF_DETECTIONS
 
 
-def plan_of(name: str, of: str, suppressing: Suppressing, **limits: Any) -> Plan:
+def plan_of(name: str, of: str, suppressing: SuppressionSettings, **limits: Any) -> Plan:
     """What a table measures of the raw boxes of this name."""
     table = TABLES[name]
     counts = table.candidates or (suppressing.candidates,)
@@ -93,10 +92,14 @@ def lines(name: str, record: Record) -> Iterator[str]:
         yield from markdown(*_cells(record, device, printed), left=2)
         yield from _notes(record, device)
     if name == "voc-coco" and about.get("dataset") in paper.VOC_COCO:
-        seen = paper.VOC_COCO[about["dataset"]]
-        share = seen.cpu_ms / seen.cpu_total_ms
-        took = f"the NMS takes {seen.cpu_ms} ms, {share:.1%} of all"
-        yield f"The paper, P1 = 1,000 to 9,000: mAP {seen.map_50}; {took}.\n"
+        yield _printed_of_few_objects(about["dataset"])
+
+
+def _printed_of_few_objects(dataset: str) -> str:
+    printed, measure = paper.VOC_COCO[dataset], "mAP@[.5:.95]" if dataset == "coco" else "mAP@0.5"
+    took = printed.times["cpu"]
+    share = f"{took.suppression:g} ms on the CPU, {took.suppression / took.total:.1%} of {took.total:,.0f} ms"
+    return f"The paper: {measure} {printed.map_50} for P1 = 1,000 to 9,000; at P1 = 1,000 the NMS takes {share}.\n"
 
 
 def boxes_of(record: Record) -> str:
@@ -169,30 +172,44 @@ def _columns(
     if any(total_of(row, record, device) for row in rows):
         yield "total, ms", lambda row: f"{total_of(row, record, device):,.0f}"
     if printed:
-        for place, head in enumerate(("paper: mAP", "paper: ms", "paper: speed-up")):
-            yield head, lambda row, place=place: _printed_cells(row, device, printed)[place]  # type: ignore[misc]
+        yield "paper: mAP", lambda row: "" if (row_there := _printed(row, printed)) is None else f"{row_there.map_50}"
+        for head, cell in _PRINTED_TIMES.items():
+            yield f"paper: {head}", lambda row, cell=cell: _printed_time(row, device, printed, cell)  # type: ignore[misc]
 
 
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{shown(ratio)}x"
 
 
-def _printed_cells(row: Row, device: str, printed: dict[int, paper.Printed]) -> list[str]:
+def _printed(row: Row, printed: dict[int, paper.Printed]) -> paper.Printed | None:
     """What the paper has for such a row; nothing for what it does not have: an exact method of ours."""
-    if row["by"] == "hashnms" and row["method"] != "HNMS":
-        return ["", "", ""]
-    seen, first = printed[row["num_hashes"] or 0], printed[0]
-    pair = (seen.cpu_ms, first.cpu_ms) if device == "cpu" else (seen.gpu_ms, first.gpu_ms)
-    if pair[0] is None or pair[1] is None:
-        return [f"{seen.map_50}", "", ""]
-    return [f"{seen.map_50}", f"{pair[0]:,.1f}", f"{shown(pair[1] / pair[0])}x"]
+    of_ours = row["by"] == "hashnms" and row["method"] != "HNMS"
+    return None if of_ours else printed[row["num_hashes"] or 0]
+
+
+#: Head of a column -> cell, of the times that the paper prints for a row and for its baseline.
+_PRINTED_TIMES: dict[str, Callable[[paper.Times, paper.Times], str]] = {
+    "ms": lambda times, _: (
+        f"{times.suppression:,.1f}" if times.deviation is None else f"{times.suppression:,.1f} ± {times.deviation:,.1f}"
+    ),
+    "speed-up": lambda times, baseline: _times(baseline.suppression / times.suppression),
+    "total": lambda times, _: f"{times.total:,.0f}",
+}
+
+
+def _printed_time(
+    row: Row, device: str, printed: dict[int, paper.Printed], cell: Callable[[paper.Times, paper.Times], str]
+) -> str:
+    seen = _printed(row, printed)
+    return "" if seen is None or device not in seen.times else cell(seen.times[device], printed[0].times[device])
 
 
 def _notes(record: Record, device: str) -> Iterator[str]:
     for row in record["rows"]:
         differing = row["ms"][device].get("differing", 0)
         if differing:
-            yield f"- {row['method']} by {row['by']} keeps or removes {differing:,} boxes of all images otherwise.\n"
+            name = f"{row['method']}{f', K = {count}' if (count := row['num_hashes']) else ''}, by {row['by']}"
+            yield f"- {name}: {differing:,} boxes differ from the exact answer over the timed images.\n"
 
 
 def milliseconds(value: list[float] | None) -> str:

@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from experiments.configurations import Configuration, Training
 from experiments.datasets import Dataset
+from experiments.files import beside
 
 Target = dict[str, Tensor]
 
@@ -117,7 +118,15 @@ def train(
         parameters, training.learning_rate, momentum=training.momentum, weight_decay=training.weight_decay
     )
     scaler = torch.amp.GradScaler(device, enabled=precision == torch.float16)
-    first = _restore(checkpoint, model, optimizer, scaler, configuration, steps)
+    identity = {
+        "configuration": configuration.name,
+        "steps": steps,
+        "seed": seed,
+        "precision": str(precision).removeprefix("torch."),
+        "workers": workers,
+        "dataset": str(dataset),
+    }
+    first = _restore(checkpoint, model, optimizer, scaler, identity)
     parallel = DistributedDataParallel(model) if workers > 1 else model
     saved = time.monotonic()
     for step in range(first, steps):
@@ -145,14 +154,14 @@ def train(
         done = step + 1
         ends = done in (steps, stop_at)
         if worker == 0 and (ends or time.monotonic() - saved > save_every):
-            _save(checkpoint, model, optimizer, scaler, configuration, done, steps)
+            _save(checkpoint, model, optimizer, scaler, identity, done)
             saved = time.monotonic()
         values = {name: value.item() for name, value in losses.items()}
         try:
             yield Progress(done, steps, values, time.perf_counter() - start)
         except GeneratorExit:  # whoever asks for no more steps has this one saved
             if worker == 0 and not ends:
-                _save(checkpoint, model, optimizer, scaler, configuration, done, steps)
+                _save(checkpoint, model, optimizer, scaler, identity, done)
             raise
         if ends:
             return
@@ -160,7 +169,7 @@ def train(
 
 def _worker(device: str) -> tuple[int, int, str]:
     """This process among those that torchrun started, how many there are, and the device of this one."""
-    workers = int(os.environ.get("WORLD_SIZE", "1"))
+    workers = num_workers()
     if device == "cuda" and workers > 1:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
         torch.cuda.set_device(device)
@@ -175,48 +184,29 @@ def rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
+def num_workers() -> int:
+    """How many processes torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def _save(
-    file: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: Any,
-    configuration: Configuration,
-    done: int,
-    steps: int,
+    file: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Any, identity: dict[str, Any], done: int
 ) -> None:
-    state = {
-        "configuration": configuration.name,
-        "step": done,
-        "steps": steps,
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "scaler": scaler.state_dict(),
-    }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        torch.save(state, beside)
-        os.replace(beside, file)
-    finally:
-        beside.unlink(missing_ok=True)
+    states = {"model": model, "optimizer": optimizer, "scaler": scaler}
+    with beside(file) as temporary:
+        torch.save({**identity, "step": done, **{name: one.state_dict() for name, one in states.items()}}, temporary)
 
 
 def _restore(
-    file: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: Any,
-    configuration: Configuration,
-    steps: int,
+    file: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Any, identity: dict[str, Any]
 ) -> int:
     """The number of steps that are done, with their weights loaded; 0 where there is no checkpoint."""
     if not file.exists():
         return 0
     state = torch.load(file, map_location="cpu", weights_only=True)
-    got = state["configuration"], state["steps"]
-    if got != (configuration.name, steps):
-        need = f"{configuration.name} with {steps:,} steps"
-        raise ValueError(f"{file} must be a checkpoint of {need}, got one of {got[0]} with {got[1]:,} steps")
+    for name, need in identity.items():
+        if state.get(name) != need:
+            raise ValueError(f"{file} must be a checkpoint of the same training, {name} {need}, got {state.get(name)}")
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     scaler.load_state_dict(state["scaler"])

@@ -46,6 +46,9 @@ def test_anybodys_detections_need_boxes_scores_and_labels_only(tmp_path):
     np.savez(tmp_path / "one.npz", **arrays, gt_boxes=np.zeros((2, 4)), gt_labels=[-1, 1])
     truth = load(tmp_path / "one.npz").truth
     assert (truth.labels.tolist(), truth.ignore.tolist()) == ([1], [False])
+    ignored = {"gt_boxes": np.zeros((2, 4)), "gt_labels": [-1, 1], "gt_ignore": [True, False]}
+    np.savez(tmp_path / "one.npz", **arrays, **ignored)
+    assert load(tmp_path / "one.npz").truth.ignore.tolist() == [True, False]
 
 
 def test_the_best_of_each_level_are_chosen_ties_to_the_lower_row():

@@ -10,11 +10,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
 
+import typer  # noqa: E402
+from rich.console import Console  # noqa: E402
+
+from experiments.commands.common import bar  # noqa: E402
+from experiments.commands.train import command  # noqa: E402
 from experiments.configurations import CONFIGURATIONS, Training  # noqa: E402
 from experiments.datasets import load  # noqa: E402
 from experiments.detectors import make_detector  # noqa: E402
 from experiments.generate import generate  # noqa: E402
-from experiments.train import batch_of_step, example, learning_rate, load_weights, num_steps, train  # noqa: E402
+from experiments.train import batch_of_step, example, learning_rate, load_weights, num_steps, rank, train  # noqa: E402
+from tests.support.boxes import REPOSITORY  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -98,19 +104,58 @@ def test_interrupted_training_resumes_to_the_same_weights(name, lots, tmp_path):
     loaded = fresh(name)
     load_weights(loaded, parts)
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded).values(), weights(whole).values(), strict=True))
-    with pytest.raises(ValueError, match=r"must be a checkpoint of .* with 5 steps, got one of .* with 4 steps"):
+    with pytest.raises(ValueError, match=r"must be a checkpoint of the same training, steps 5, got 4"):
         next(train(fresh(name), lots, configuration, parts, steps=5))
+    with pytest.raises(ValueError, match=r"the same training, seed 1, got 0"):
+        next(train(fresh(name), lots, configuration, parts, steps=4, seed=1))
+    with pytest.raises(ValueError, match=r"the same training, precision bfloat16, got float32"):
+        next(train(fresh(name), lots, configuration, parts, steps=4, precision=torch.bfloat16))
+
+
+TWO_WORKERS = """
+import sys
+from pathlib import Path
+import torch
+from experiments.configurations import CONFIGURATIONS
+from experiments.datasets import load
+from experiments.detectors import make_detector
+from experiments.train import rank, train
+
+root, folder = sys.argv[1:]
+configuration = CONFIGURATIONS["retinanet-carpk-tiny"]
+torch.manual_seed(3)
+model = make_detector(configuration)
+states = list(train(model, load("carpk", root, "train"), configuration, Path(folder, "checkpoint.pt"), steps=2))
+torch.save({"model": model.state_dict(), "losses": [state.losses for state in states]}, f"{folder}/worker{rank()}.pt")
+"""
 
 
 @pytest.mark.slow
-def test_torchrun_trains_with_two_workers(tmp_path):
+def test_torchrun_trains_one_model_with_two_workers(tmp_path):
     root = generate("carpk", tmp_path / "lots", images=6, size=(192, 128))
-    checkpoint = tmp_path / "two.pt"
-    arguments = ["--configuration", "retinanet-carpk-tiny", "--data", root, "--checkpoint", checkpoint, "--steps", "2"]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    command += ["-m", "experiments", "train", *map(str, arguments)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    script = tmp_path / "script.py"
+    script.write_text(TWO_WORKERS)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
+    result = subprocess.run(
+        [*command, str(root), str(tmp_path)], env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count("2 steps, mean loss") == 1  # one of them speaks
-    assert torch.load(checkpoint, weights_only=True)["step"] == 2
+    first, second = (torch.load(tmp_path / f"worker{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert first["losses"] != second["losses"]  # they have seen different images
+    for name, value in first["model"].items():
+        assert torch.equal(value, second["model"][name]), name
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert (saved["step"], saved["workers"]) == (2, 2)
+    assert all(torch.equal(saved["model"][name], value) for name, value in first["model"].items())
+
+
+def test_only_one_worker_of_torchrun_speaks(monkeypatch, capsys, tmp_path):
+    """The others are silent. A limit of minutes, which each would reach by itself, is refused."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(typer.BadParameter, match="must be left out with several workers"):
+        command("retinanet-carpk-tiny", tmp_path, tmp_path / "x.pt", minutes=1.0)
+    monkeypatch.setenv("RANK", "1")
+    with bar(Console(quiet=rank() > 0), "training") as update:
+        update(1, 1)
+    assert capsys.readouterr() == ("", "")

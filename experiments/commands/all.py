@@ -9,20 +9,20 @@ import typer
 from rich.console import Console
 
 from experiments.commands import figure, raw, table, train
-from experiments.commands.common import RESULTS, ResultsOption, configuration_of
+from experiments.commands.common import RESULTS, ResultsOption
 from experiments.configurations import CONFIGURATIONS
 from experiments.datasets import GENERATED
 from experiments.generate import generate
 
-DATASETS = list(dict.fromkeys(configuration.dataset for configuration in CONFIGURATIONS.values()))
 SIZES = {"tiny": "-tiny", "cpu": "-cpu", "paper": ""}
+DETECTORS = ("faster_rcnn", "retinanet")
 
 
 def command(
     size: Annotated[
         str, typer.Option(help="tiny: a few steps of a small network; cpu: for two cores; paper: the paper's settings.")
     ] = "tiny",
-    dataset: Annotated[str, typer.Option(help=f"Whose configurations: {', '.join(DATASETS)}.")] = "carpk",
+    dataset: Annotated[str, typer.Option(help="Whose configurations: carpk in every size, others in some.")] = "carpk",
     data: Annotated[Path | None, typer.Option(help="Its folder; without, a small one is drawn.")] = None,
     results: ResultsOption = RESULTS,
     backbone_weights: Annotated[Path | None, typer.Option(help="Weights of the backbone to start from.")] = None,
@@ -36,14 +36,17 @@ def command(
 ) -> None:
     """Train both detectors, run them, and make every table and figure. Without arguments it needs no data.
 
-    Interrupted, the same command goes on: what is done is not done again.
+    Interrupted, the same command continues: what is done is not done again.
 
     Example: python -m experiments all
     """
     if size not in SIZES:
         raise typer.BadParameter(f"must be one of {', '.join(SIZES)}, got {size!r}", param_hint="--size")
-    names = {detector: f"{detector}-{dataset}{SIZES[size]}" for detector in ("faster_rcnn", "retinanet")}
-    settings = [configuration_of(name) for name in names.values()]
+    names = [f"{detector}-{dataset}{SIZES[size]}" for detector in DETECTORS]
+    settings = [CONFIGURATIONS[name] for name in names if name in CONFIGURATIONS]
+    if not settings:
+        known = ", ".join(CONFIGURATIONS)
+        raise typer.BadParameter(f"must be one that has a configuration, {known}, got {dataset!r} in size {size}")
     console = Console()
     if data is None:
         data = results / "data" / dataset
@@ -55,8 +58,9 @@ def command(
         train.command(setting.name, data, checkpoint, backbone_weights, steps=steps, device=device, precision=precision)
         raw.command(setting.name, data, checkpoint, folder, images, sweep_images, device=device)
         of_proposals = setting.detector == "faster_rcnn"
-        for name in ("rpn",) if of_proposals else ("retina", "soft"):
-            table.command(name, folder, results, timed=setting.timed_images)
+        few_objects = ("voc-coco",) if dataset in ("voc", "coco") else ()
+        for name in ("rpn", *few_objects) if of_proposals else ("retina", "soft"):
+            table.command(name, folder, results, images, setting.timed_images)
         for name in ("alpha", "p1") if of_proposals else ("alpha", "p1", "softnms"):
             figure.command(name, folder, results, sweep_images, setting.timed_images)
     figure.command("bound", None, results)

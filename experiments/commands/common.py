@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,8 +17,8 @@ from experiments.configurations import CONFIGURATIONS, Configuration
 RESULTS = Path("build/experiments")
 
 ResultsOption = Annotated[Path, typer.Option(help="The folder to write to.")]
-ImagesOption = Annotated[int | None, typer.Option(min=1, help="Only so many images.")]
-TimedOption = Annotated[int, typer.Option(min=0, help="Times are those of the first so many images, as in the paper.")]
+ImagesOption = Annotated[int | None, typer.Option(min=1, help="Use only the first N images.")]
+TimedOption = Annotated[int, typer.Option(min=0, help="Measure times on the first N images, as in the paper.")]
 ConfigurationOption = Annotated[str, typer.Option(help=f"One of {', '.join(CONFIGURATIONS)}.")]
 
 
@@ -37,7 +37,7 @@ def bar(console: Console, text: str) -> Iterator[Callable[..., None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(text, total=None)
 
-        def update(done: int, total: int, description: str = text, **_: Any) -> None:
+        def update(done: int, total: int, description: str = text) -> None:
             nonlocal shown
             progress.update(task, completed=done, total=total, description=description)
             if in_lines and (done / max(total, 1) >= shown + 0.05 or done == total):

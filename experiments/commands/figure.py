@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.commands.common import RESULTS, ImagesOption, ResultsOption, TimedOption, bar
+from experiments.commands.common import RESULTS, ResultsOption, bar
 from experiments.figures import FIGURES, OF_RAW
 from experiments.raw import RawFolder
 from experiments.results import make_figure
@@ -18,15 +18,18 @@ def command(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(FIGURES)}.")],
     raw: Annotated[Path | None, typer.Option(help=f"A folder of raw boxes, for {', '.join(OF_RAW)}.")] = None,
     results: ResultsOption = RESULTS,
-    images: ImagesOption = None,
-    timed: TimedOption = 100,
+    images: Annotated[int, typer.Option(min=1, help="Use only the first N images.")] = 100,
+    timed: Annotated[int, typer.Option(min=1, help="Measure times on the first N images.")] = 100,
+    proposals: Annotated[
+        bool, typer.Option("--proposals", help="The boxes are those of an RPN, where the folder does not say it.")
+    ] = False,
 ) -> None:
     """Measure and draw one of the paper's figures.
 
     bound: the lowest IoU in a cell. alpha: accuracy over alpha and K. p1: accuracy over time, with more and more boxes.
     softnms: the same with Soft-NMS.
 
-    Writes PNG and SVG, JSON and Markdown. Interrupted, the same command goes on.
+    Writes PNG and SVG, JSON and Markdown. Interrupted, the same command continues.
 
     Example: python -m experiments figure alpha --raw raw/faster_rcnn-carpk --images 100
     """
@@ -37,5 +40,5 @@ def command(
     console = Console()
     with bar(console, f"figure {name}") as update:
         folder = None if raw is None else RawFolder(raw)
-        path = make_figure(name, folder, results, update, images=images, timed_images=timed)
+        path = make_figure(name, folder, results, update, of_proposals=proposals, images=images, timed_images=timed)
     console.print(f"{path}.png and .svg", highlight=False, soft_wrap=True)

@@ -27,7 +27,7 @@ def command(
     rpn: HNMS in place of an RPN's NMS. retina: HNMS before NMS. soft: HNMS before Soft-NMS. voc-coco: what the NMS
     of an RPN costs where objects are few. Raw boxes without a second stage give recalls instead of mAP.
 
-    Writes JSON and Markdown. Interrupted, the same command goes on. Nothing else should run beside it: it takes times.
+    Writes JSON and Markdown. Interrupted, the same command continues. It takes times: nothing else should run.
 
     Example: python -m experiments table rpn --raw raw/faster_rcnn-carpk
     """

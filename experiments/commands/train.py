@@ -14,7 +14,7 @@ from rich.console import Console
 from experiments.commands.common import ConfigurationOption, bar, configuration_of
 from experiments.datasets import SOURCES, load
 from experiments.detectors import make_detector
-from experiments.train import rank, train
+from experiments.train import num_workers, rank, train
 
 _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -27,17 +27,19 @@ def command(
         Path | None, typer.Option(help="Weights of the backbone to start from: NPZ, or a file of torch.")
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="How many steps in all, in place of the epochs.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so many minutes; the same command goes on.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after N minutes; the same command continues.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of images, flips and sampling.")] = 0,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, ...")] = "cpu",
     precision: Annotated[str, typer.Option(help=f"{', '.join(_PRECISIONS)}.")] = "float32",
 ) -> None:
-    """Train a detector of the paper. Interrupted with Ctrl-C, the same command goes on from the last checkpoint.
+    """Train a detector of the paper. Interrupted with Ctrl-C, the same command continues from the last checkpoint.
 
     Example: python -m experiments train --configuration faster_rcnn-carpk-cpu --data carpk --checkpoint carpk.pt
     """
     if precision not in _PRECISIONS:
         raise typer.BadParameter(f"must be one of {', '.join(_PRECISIONS)}, got {precision!r}")
+    if minutes is not None and num_workers() > 1:
+        raise typer.BadParameter(f"must be left out with several workers, got {minutes}", param_hint="--minutes")
     settings = configuration_of(configuration)
     console = Console(quiet=rank() > 0)
     dataset = load(settings.dataset, data, SOURCES[settings.dataset].train)
