@@ -105,6 +105,16 @@ def test_soft_nms_writes_the_lowered_scores_and_nothing_else(kind):
     np.testing.assert_array_equal(np.array(arrow["bbox"].to_pylist()), np.array(data["bbox"])[keep])
 
 
+def test_a_query_is_run_once_for_its_rows_may_come_in_another_order_next_time():
+    duckdb = pytest.importorskip("duckdb")
+    data = detections(1000)
+    connection = duckdb.connect()
+    connection.register("boxes", pa.table(data))
+    shuffled = connection.sql("SELECT * FROM boxes ORDER BY random()")
+    keep, _ = expected_rows(data)
+    assert sorted(suppress(shuffled, "nms:0.5").fetchnumpy()["extra"].tolist()) == sorted(keep.tolist())
+
+
 def test_an_index_of_pandas_stays():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(detections(200)).set_index(pandas.Index(np.arange(200) + 1000, name="number"))

@@ -24,7 +24,7 @@ class Kind:
     arrow: Callable[[Any, Sequence[str] | None], pa.Table]  #: as an Arrow table, these columns of it or all
     take: Callable[[Any, Rows, dict[str, Any]], Any]  #: these rows of it, with these new columns in place of the old
     names: Callable[[Any], list[str]]  #: of its columns
-    reads_once: bool = False  #: it is a stream: Arrow's copy is all there is afterwards
+    reads_once: bool = False  #: a stream, or a query whose rows may come in another order next time
 
 
 def kind_of(table: Any) -> Kind:
@@ -83,16 +83,16 @@ def _take_of_polars(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
     return result
 
 
-def _take_of_duckdb(relation: Any, rows: Rows, new: dict[str, Any]) -> Any:
+def _take_of_duckdb(table: pa.Table, rows: Rows, new: dict[str, Any]) -> Any:
     import duckdb  # noqa: PLC0415  who has a relation has it
 
-    return duckdb.from_arrow(taken(_arrow_table(relation, None), rows, new))
+    return duckdb.from_arrow(taken(table, rows, new))
 
 
-def _take_of_daft(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
+def _take_of_daft(table: pa.Table, rows: Rows, new: dict[str, Any]) -> Any:
     import daft  # noqa: PLC0415  who has a frame has it
 
-    return daft.from_arrow(taken(_arrow_table(frame, None), rows, new))
+    return daft.from_arrow(taken(table, rows, new))
 
 
 def _columns_of_pandas(frame: Any, names: Sequence[str] | None) -> pa.Table:
@@ -111,7 +111,7 @@ def _column_names(table: Any) -> list[str]:
     return [str(name) for name in table.columns]
 
 
-_ANY = Kind(_arrow_table, lambda table, rows, new: taken(_arrow_table(table, None), rows, new), _schema_names, True)
+_ANY = Kind(_arrow_table, taken, _schema_names, True)
 _KINDS: dict[tuple[str, str], Kind] = {
     ("pyarrow", "Table"): Kind(_arrow_table, taken, _schema_names),
     ("pyarrow", "RecordBatch"): Kind(
@@ -125,6 +125,6 @@ _KINDS: dict[tuple[str, str], Kind] = {
     ),
     ("pandas", "DataFrame"): Kind(_columns_of_pandas, _take_of_pandas, _column_names),
     ("polars", "DataFrame"): Kind(_columns_of_polars, _take_of_polars, _column_names),
-    ("duckdb", "DuckDBPyRelation"): Kind(_arrow_table, _take_of_duckdb, _column_names),
-    ("daft", "DataFrame"): Kind(_arrow_table, _take_of_daft, lambda frame: list(frame.column_names)),
+    ("duckdb", "DuckDBPyRelation"): Kind(_arrow_table, _take_of_duckdb, _column_names, True),
+    ("daft", "DataFrame"): Kind(_arrow_table, _take_of_daft, lambda frame: list(frame.column_names), True),
 }
