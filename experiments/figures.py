@@ -42,7 +42,7 @@ def _over_candidates(suppressing: SuppressionSettings, of_proposals: bool) -> It
 
 def _soft_over_candidates(suppressing: SuppressionSettings, of_proposals: bool) -> Iterator[Setting]:
     del of_proposals
-    yield from _for_every_count(methods.soft_detections(suppressing.alpha), suppressing)
+    yield from _for_every_count(methods.soft_detections(suppressing.alpha, suppressing.evaluated), suppressing)
 
 
 def _for_every_count(some: list[Method], suppressing: SuppressionSettings) -> Iterator[Setting]:

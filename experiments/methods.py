@@ -46,14 +46,12 @@ def detections(alpha: float, iou_threshold: float) -> list[Method]:
     return [*exact, *(_filtered(alpha, count, last) for last in exact for count in NUM_HASHES)]
 
 
-def soft_detections(alpha: float) -> list[Method]:
-    """Before its Soft-NMS: Table 5."""
-    soft = Suppression.parse(SOFT)
-    exact = [
-        Method("Soft-NMS", "plain loop", soft, {"Soft-NMS": _loop_soft_nms}),
-        Method("Soft-NMS", "hashnms", soft, {"Soft-NMS": soft}),
-    ]
-    return [*exact, *(_filtered(alpha, count, last) for last in exact for count in NUM_HASHES)]
+def soft_detections(alpha: float, evaluated: int) -> list[Method]:
+    """Before its Soft-NMS: Table 5. Also when it stops after the boxes that are evaluated."""
+    loop, exact = _soft(None)
+    loop_of_best, exact_of_best = _soft(evaluated)
+    filtered = (_filtered(alpha, count, last) for last in (loop, exact, exact_of_best) for count in NUM_HASHES)
+    return [loop, exact, loop_of_best, exact_of_best, *filtered]
 
 
 def hnms(alpha: float, num_hashes: int) -> Method:
@@ -81,7 +79,21 @@ def _filtered(alpha: float, num_hashes: int, last: Method) -> Method:
     return Method(f"HNMS + {last.name}", last.by, suppression, {**first.stages, **last.stages}, num_hashes)
 
 
-def _loop_soft_nms(boxes: Tensor, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def _soft(most: int | None) -> list[Method]:
+    """Soft-NMS of all boxes, or until so many are chosen: as a loop, and ours."""
+    suppression = Suppression.parse(SOFT if most is None else f"{SOFT}+limit:{most}")
+    name = "Soft-NMS" if most is None else f"Soft-NMS, best {most:,}"
+
+    def loop(boxes: Tensor, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return _loop_soft_nms(boxes, scores, labels, most)
+
+    return [
+        Method(name, "plain loop", suppression, {"Soft-NMS": loop}),
+        Method(name, "hashnms", suppression, {"Soft-NMS": suppression}),
+    ]
+
+
+def _loop_soft_nms(boxes: Tensor, scores: Tensor, labels: Tensor, most: int | None) -> tuple[Tensor, Tensor]:
     """The O(N²) loop, class by class, on the host."""
     step: Any = Suppression.parse(SOFT).steps[0]
     arrays = [values.cpu().numpy() for values in (boxes, scores, labels)]
@@ -89,11 +101,11 @@ def _loop_soft_nms(boxes: Tensor, scores: Tensor, labels: Tensor) -> tuple[Tenso
     for label in np.unique(arrays[2]):
         of_label = np.flatnonzero(arrays[2] == label)
         work = Workload("", *(np.ascontiguousarray(values[of_label]) for values in arrays[:2]), None, 0.5)
-        places, values = plain_soft_nms(work, step.sigma, step.min_score, with_scores=True)()
+        places, values = plain_soft_nms(work, step.sigma, step.min_score, most, with_scores=True)()
         rows.append(of_label[places])
         lowered.append(values.copy())
     keep, values = np.concatenate([*rows, np.zeros(0, np.int64)]), np.concatenate([*lowered, np.zeros(0, np.float32)])
-    order = np.argsort(-values, kind="stable")
+    order = np.argsort(-values, kind="stable")[:most]
     return torch.from_numpy(keep[order]).to(boxes.device), torch.from_numpy(values[order]).to(boxes.device)
 
 

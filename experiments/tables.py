@@ -50,7 +50,7 @@ TABLES: dict[str, Table] = {
     "soft": Table(
         "HNMS before the Soft-NMS of a one-stage detector (the paper's Table 5)",
         False,
-        lambda suppressing: soft_detections(suppressing.alpha),
+        lambda suppressing: soft_detections(suppressing.alpha, suppressing.evaluated),
         paper.SOFT,
     ),
     "voc-coco": Table(
@@ -182,9 +182,9 @@ def _times(ratio: float | None) -> str:
 
 
 def _printed(row: Row, printed: dict[int, paper.Printed]) -> paper.Printed | None:
-    """What the paper has for such a row; nothing for what it does not have: an exact method of ours."""
-    of_ours = row["by"] == "hashnms" and row["method"] != "HNMS"
-    return None if of_ours else printed[row["num_hashes"] or 0]
+    """What the paper has for such a row; nothing for an exact method of ours, or one that stops early."""
+    of_paper = row["method"] == "HNMS" or (row["by"] != "hashnms" and "best" not in row["method"])
+    return printed[row["num_hashes"] or 0] if of_paper else None
 
 
 #: Head of a column -> cell, of the times that the paper prints for a row and for its baseline.

@@ -104,7 +104,7 @@ def test_without_ground_truth_there_are_times(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "choose", [lambda: proposals(0.7, 0.7), lambda: detections(0.73, 0.5), lambda: soft_detections(0.73)]
+    "choose", [lambda: proposals(0.7, 0.7), lambda: detections(0.73, 0.5), lambda: soft_detections(0.73, 20)]
 )
 def test_every_method_gives_the_answer_of_its_suppression(choose):
     scene = make_scene("crowd", 3000, seed=3)
@@ -271,7 +271,7 @@ def test_images_without_boxes_or_objects_are_measured(tmp_path):
     no_boxes = {name: getattr(some, name)[:0] for name in ("boxes", "scores", "labels", "level")}
     save(replace(some, **no_boxes), tmp_path / "raw" / "a.npz")
     save(replace(some, truth=Truth(*(values[:0] for values in some.truth))), tmp_path / "raw" / "b.npz")
-    for choose in (detections(0.73, 0.5), soft_detections(0.73)):
+    for choose in (detections(0.73, 0.5), soft_detections(0.73, 20)):
         for method in choose:
             row = measured(two_objects(), method, tmp_path, of_proposals=False)["rows"][0]
             assert 0 < row["recall_50"] <= 0.5  # of four objects two are in the image without boxes
