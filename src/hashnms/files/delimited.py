@@ -1,0 +1,228 @@
+"""CSV and TSV files, with and without a header: pyarrow parses what is needed, kept lines are copied as they are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+
+_BLOCK = 2**23
+_BOM = b"\xef\xbb\xbf"
+
+
+class DelimitedRows(Rows):
+    """Lines of a file: what was parsed of them, and where they stand."""
+
+    def __init__(self, first: int, source: DelimitedSource, span: tuple[int, int], keys: pa.Table) -> None:
+        self.first, self.source, self._span, self.keys = first, source, span, keys
+        self._delimited = source
+
+    @property
+    def names(self) -> list[str]:
+        return self._delimited.names
+
+    def _text(self) -> bytes:
+        with self.source.path.open("rb") as stream:
+            stream.seek(self._span[0])
+            return stream.read(self._span[1] - self._span[0])
+
+    def table(self) -> pa.Table:
+        return self._delimited.parsed(self._text(), self.names)
+
+    def lines(self, keep: Mask, scores: Scores | None) -> list[bytes]:
+        """The lines that are kept, byte for byte, except for a new score."""
+        lines = list(compress(_lines(self._text()), keep.tolist()))
+        if scores is None:
+            return lines
+        delimiter = self._delimited.delimiter.encode()
+        place = self.names.index(self.source.columns.score)
+        return [_with_field(line, delimiter, place, score) for line, score in zip(lines, scores.tolist(), strict=True)]
+
+
+def _with_field(line: bytes, delimiter: bytes, place: int, value: float) -> bytes:
+    """A line with another number in one of its fields."""
+    fields = _split(line, delimiter)
+    end = b"\r" if fields[place].endswith(b"\r") else b""
+    fields[place] = repr(value).encode() + end
+    return delimiter.join(fields)
+
+
+def _split(text: bytes, separator: bytes) -> list[bytes]:
+    """The parts of a text; a separator between quotes is part of one."""
+    parts = text.split(separator)
+    if b'"' not in text:
+        return parts
+    whole: list[bytes] = []
+    quoted = False
+    for part in parts:
+        if quoted:
+            whole[-1] += separator + part
+        else:
+            whole.append(part)
+        quoted ^= part.count(b'"') % 2 == 1
+    return whole
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines that are not empty, as pyarrow counts them."""
+    return [line for line in _split(text, b"\n") if line not in (b"", b"\r")]
+
+
+class DelimitedSource(Source):
+    """A file with a row a line."""
+
+    def __init__(
+        self,
+        path: Path,
+        reading: Reading,
+        *,
+        delimiter: str = ",",
+        names: Sequence[str] | None = None,
+        usual: dict[str, Any] | None = None,
+    ) -> None:
+        """With a header, unless there are names for the columns. usual: the roles of these."""
+        self.path, self.delimiter, self._reading = path, delimiter, reading
+        given = reading.header or names
+        self.header = b""
+        with path.open("rb") as stream:
+            head = stream.readline()
+        if given is None:
+            self.header = head.removeprefix(_BOM)
+            given = next(csv.reader([self.header.decode(errors="replace")], delimiter=delimiter), [])
+            if not any(given):
+                raise FileError(f"{path}: must have a first line with the names of its columns, got an empty one")
+        self._start = len(head) if self.header else len(_BOM) * head.startswith(_BOM)
+        self.names = [name.strip() for name in given]
+        try:
+            self.columns = reading.find(self.names, path, usual)
+        except FileError as error:
+            hint = "" if reading.header or names else "; if its first line is no header, give the names of its columns"
+            raise FileError(f"{error}{hint}") from None
+
+    def place(self, row: int) -> str:
+        return f"line {row + 1 + bool(self.header):,}"
+
+    def read(self) -> Iterator[Rows]:
+        first, size = 0, self.path.stat().st_size
+        with self.path.open("rb") as stream:
+            stream.seek(self._start)
+            for start, text in _blocks(stream):
+                keys = self._keys(text, first)
+                yield DelimitedRows(first, self, (start, start + len(text)), keys)
+                first += len(keys)
+                self.done = (start + len(text)) / size
+
+    def _keys(self, text: bytes, first: int) -> pa.Table:
+        try:
+            return self.parsed(text, self.columns.names)
+        except pa.ArrowInvalid:
+            return self._one_by_one(text, first)
+
+    def parsed(self, text: bytes, names: list[str]) -> pa.Table:
+        """These columns: numbers of boxes and scores, all others as text."""
+        numbers = (*self.columns.boxes, self.columns.score)
+        types = {name: pa.float64() if name in numbers else pa.string() for name in names}
+        table = arrow_csv.read_csv(
+            pa.BufferReader(text),
+            arrow_csv.ReadOptions(column_names=self.names, block_size=max(len(text), 1), use_threads=False),
+            arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in text),
+            arrow_csv.ConvertOptions(
+                column_types=types, include_columns=names, null_values=[""], strings_can_be_null=True
+            ),
+        )
+        return table
+
+    def _one_by_one(self, text: bytes, first: int) -> pa.Table:
+        """The same, line by line: finds what is wrong."""
+        columns: dict[str, list[Any]] = {name: [] for name in self.columns.names}
+        for number, line in enumerate(_lines(text)):
+            try:
+                values = self._values(line)
+            except FileError as error:
+                if self._reading.on_bad == "raise":
+                    raise self.error(first + number, str(error)) from None
+                values = dict.fromkeys(columns)
+            for name, found in columns.items():
+                found.append(values[name])
+        numbers = (*self.columns.boxes, self.columns.score)
+        return pa.table(
+            {name: pa.array(found, pa.float64() if name in numbers else pa.string()) for name, found in columns.items()}
+        )
+
+    def _values(self, line: bytes) -> dict[str, Any]:
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            raise FileError(f"must be UTF-8, got {line[:40]!r}") from None
+        fields = next(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))
+        if len(fields) != len(self.names):
+            raise FileError(f"must have {len(self.names)} columns, got {len(fields)}: {text.strip()[:60]}")
+        values: dict[str, Any] = dict(zip(self.names, fields, strict=True))
+        for name in (*self.columns.boxes, self.columns.score):
+            try:
+                values[name] = float(values[name])
+            except ValueError:
+                raise FileError(f"column {name} must be a number, got {values[name]!r}") from None
+            if not math.isfinite(values[name]):
+                raise FileError(f"column {name} must be a finite number, got {values[name]}")
+        return values
+
+
+def _blocks(stream: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+    """The text in blocks of whole lines, and where each begins."""
+    start, rest = stream.tell(), b""
+    while more := stream.read(_BLOCK):
+        text = rest + more
+        cut = text.rfind(b"\n") + 1
+        while cut and text.count(b'"', 0, cut) % 2:  # between quotes
+            cut = text.rfind(b"\n", 0, cut - 1) + 1
+        if text[:cut].strip():
+            yield start, text[:cut]
+        start, rest = start + cut, text[cut:]
+    if rest.strip():
+        yield start, rest
+
+
+class DelimitedWriter(Writer):
+    """The header of the input, if it has one, and the lines that are kept."""
+
+    def __init__(self, path: Path, source: Source, *, delimiter: str = ",") -> None:
+        self._file, self._delimiter, self._source = path.open("wb"), delimiter, source
+        self._header: bytes | None = None
+        if isinstance(source, DelimitedSource) and source.delimiter == delimiter:
+            self._header, self._names = source.header, source.names
+            self._file.write(self._header.removesuffix(b"\n") + b"\n" * bool(self._header))
+
+    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+        if isinstance(rows, DelimitedRows) and self._header is not None:
+            if rows.names != self._names:
+                need, got = ", ".join(self._names), ", ".join(rows.names)
+                raise FileError(f"{rows.source.path}: columns must be those of the first file, {need}, got {got}")
+            self._file.write(b"".join(line + b"\n" for line in rows.lines(keep, scores)))
+            return
+        self._convert(rows.kept_table(keep, scores))
+
+    def _convert(self, table: pa.Table) -> None:
+        """Rows of another format, with the names of their columns as a header."""
+        options = arrow_csv.WriteOptions(
+            include_header=self._header is None, delimiter=self._delimiter, quoting_style="needed"
+        )
+        self._header = b"written"
+        try:
+            arrow_csv.write_csv(table, self._file, options)
+        except pa.ArrowInvalid as error:
+            raise FileError(
+                f"{self._source.path}: columns must be numbers or text to be written as CSV, got {error}"
+            ) from None
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,176 @@
+"""Folders with a text file an image: YOLO (`class cx cy w h confidence`), VisDrone (`x,y,w,h,score,category,...`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.tables import Columns
+
+_LINES_AT_A_TIME = 2**17
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the fields of a line are."""
+
+    separator: str | None  #: None: blanks
+    fields: dict[str, int]  #: name -> place
+    boxes: tuple[str, str, str, str]
+    box_format: Any
+    counts: tuple[int, ...]  #: so many fields a line may have
+
+    def values(self, line: str) -> list[Any]:
+        """Those of the fields, in their order: the class as text, all others as numbers."""
+        parts = line.removesuffix(",").split(self.separator)
+        if len(parts) not in self.counts:
+            raise FileError(
+                f"must have {self.counts[0]} fields, {' '.join(self.fields)}, got {len(parts)}: {line[:60]}"
+            )
+        values: list[Any] = []
+        for name, place in self.fields.items():
+            if name == "label":
+                values.append(parts[place].strip())
+                continue
+            try:
+                values.append(float(parts[place]))
+            except ValueError:
+                values.append(math.nan)
+            if not math.isfinite(values[-1]):
+                raise FileError(f"{name} must be a finite number, got {parts[place]!r}")
+        return values
+
+
+YOLO = Layout(
+    None,
+    {"label": 0, "cx": 1, "cy": 2, "w": 3, "h": 4, "score": 5},
+    ("cx", "cy", "w", "h"),
+    "cxcywh",
+    (6, 7),  # the seventh is the number of a track
+)
+VISDRONE = Layout(
+    ",", {"x": 0, "y": 1, "w": 2, "h": 3, "score": 4, "label": 5}, ("x", "y", "w", "h"), "xywh", (8, 6, 7)
+)
+
+
+@dataclass(frozen=True)
+class _File:
+    name: str
+    first: int  #: the number of its first line among those of the rows
+    lines: list[str]
+
+
+class FolderRows(Rows):
+    """The lines of some files."""
+
+    def __init__(self, first: int, source: FolderSource, files: list[_File], keys: pa.Table) -> None:
+        self.first, self.source, self.files, self.keys = first, source, files, keys
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.keys.nbytes) + 120 * len(self.keys)  # a string a line
+
+    def table(self) -> pa.Table:
+        return self.keys
+
+
+class FolderSource(Source):
+    """A folder of text files; the name of a file is that of its image."""
+
+    def __init__(self, path: Path, reading: Reading, *, layout: Layout) -> None:
+        self.path, self._reading, self.layout = path, reading, layout
+        if not path.is_dir():
+            raise FileError(f"{path}: must be a folder with a text file an image, got a file")
+        self.paths = sorted(path.glob("*.txt"))
+        if not self.paths:
+            raise FileError(f"{path}: must be a folder with a text file an image, got none")
+        label = reading.columns.get("label", "label")
+        self.columns = Columns("image", label, layout.boxes, "score", layout.box_format)
+        self._firsts: list[tuple[int, Path]] = []
+
+    def place(self, row: int) -> str:
+        first, path = next((one for one in reversed(self._firsts) if one[0] <= row), (0, self.path))
+        return f"{path.name} line {row - first + 1}"
+
+    def read(self) -> Iterator[Rows]:
+        first, files, columns = 0, list[_File](), self._columns()
+        self._firsts = []
+        for number, path in enumerate(self.paths):
+            count = len(columns["image"])
+            self._firsts.append((first + count, path))
+            files.append(_File(path.name, count, self._read(path, first + count, columns)))
+            if len(columns["image"]) >= _LINES_AT_A_TIME or path == self.paths[-1]:
+                rows = FolderRows(first, self, files, self._keys(columns))
+                yield rows
+                first, files, columns = first + len(rows), [], self._columns()
+                self.done = (number + 1) / len(self.paths)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return {"image": [], **{name: [] for name in self.layout.fields}}
+
+    def _keys(self, columns: dict[str, list[Any]]) -> pa.Table:
+        texts = ("image", "label")
+        return pa.table(
+            {name: pa.array(values, pa.string() if name in texts else pa.float64()) for name, values in columns.items()}
+        )
+
+    def _read(self, path: Path, first: int, columns: dict[str, list[Any]]) -> list[str]:
+        """The lines of a file that are not empty; their fields are added to the columns."""
+        try:
+            lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        except UnicodeDecodeError:
+            raise FileError(f"{path}: must be text, got bytes that are not UTF-8") from None
+        for number, line in enumerate(lines):
+            try:
+                values = self.layout.values(line)
+            except FileError as error:
+                if self._reading.on_bad == "raise":
+                    raise self.error(first + number, str(error)) from None
+                values = [None] * len(self.layout.fields)
+            columns["image"].append(path.stem)
+            for name, value in zip(self.layout.fields, values, strict=True):
+                columns[name].append(value)
+        return lines
+
+
+class FolderWriter(Writer):
+    """The same files with the lines that are kept; a file without any is empty."""
+
+    def __init__(self, path: Path, source: Source) -> None:
+        self._path = path
+        if not isinstance(source, FolderSource):
+            raise FileError(
+                f"output must not be a folder of text files where the input is {source.path}, of another format"
+            )
+        self._layout = source.layout
+
+    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+        assert isinstance(rows, FolderRows)
+        new = np.full(len(keep), np.nan)
+        if scores is not None:
+            new[keep] = scores
+        for file in rows.files:
+            of_file = range(file.first, file.first + len(file.lines))
+            lines = [
+                line if scores is None else self._with_score(line, float(new[row]))
+                for row, line in zip(of_file, file.lines, strict=True)
+                if keep[row]
+            ]
+            target = self._path / file.name
+            old = target.read_text(encoding="utf-8") if target.exists() else ""  # of two folders
+            target.write_text(old + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def _with_score(self, line: str, score: float) -> str:
+        parts = line.split(self._layout.separator)
+        parts[self._layout.fields["score"]] = repr(score)
+        return (self._layout.separator or " ").join(parts)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,135 @@
+"""The formats of files: one table, and how a format is told from a path."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hashnms.files.arrow import FeatherSource, FeatherWriter, ParquetSource, ParquetWriter
+from hashnms.files.delimited import DelimitedSource, DelimitedWriter
+from hashnms.files.folders import VISDRONE, YOLO, FolderSource, FolderWriter
+from hashnms.files.json_rows import JsonSource, JsonWriter
+from hashnms.files.npz import NpzSource, NpzWriter
+from hashnms.files.output import STANDARD
+from hashnms.files.rows import FileError, Reading, Source, Writer
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: how files of it are opened, and how a new one is written."""
+
+    name: str
+    about: str
+    suffixes: tuple[str, ...]
+    open: Callable[[Path, Reading], Source]
+    writer: Callable[[Path, Source], Writer]
+    folder: bool = False  #: a folder with a file an image
+
+
+_MOT = ("frame", "id", "bb_left", "bb_top", "bb_width", "bb_height", "conf", "x", "y", "z")
+_TSV: dict[str, Any] = {"delimiter": "\t"}
+
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        Format("coco", "COCO results: a JSON list of objects", (".json",), JsonSource, JsonWriter),
+        Format(
+            "jsonl",
+            "JSON Lines: an object a line",
+            (".jsonl", ".ndjson"),
+            partial(JsonSource, lines=True),
+            partial(JsonWriter, lines=True),
+        ),
+        Format("csv", "CSV", (".csv",), DelimitedSource, DelimitedWriter),
+        Format("tsv", "CSV with tabs", (".tsv",), partial(DelimitedSource, **_TSV), partial(DelimitedWriter, **_TSV)),
+        Format(
+            "mot",
+            "MOT Challenge det.txt: frame, id, left, top, width, height, confidence, x, y, z",
+            (),
+            partial(DelimitedSource, names=_MOT, usual={"label": None}),
+            DelimitedWriter,
+        ),
+        Format(
+            "yolo",
+            "YOLO: a folder of text files, `class cx cy w h confidence`",
+            (),
+            partial(FolderSource, layout=YOLO),
+            FolderWriter,
+            True,
+        ),
+        Format(
+            "visdrone",
+            "VisDrone: a folder of text files, `x,y,w,h,score,category,...`",
+            (),
+            partial(FolderSource, layout=VISDRONE),
+            FolderWriter,
+            True,
+        ),
+        Format("parquet", "Parquet", (".parquet", ".pq"), ParquetSource, ParquetWriter),
+        Format("feather", "Feather (Arrow IPC)", (".feather", ".arrow"), FeatherSource, FeatherWriter),
+        Format("npz", "NumPy arrays: boxes, scores, labels, images", (".npz",), NpzSource, NpzWriter),
+    )
+}
+_BY_SUFFIX = {suffix: form for form in FORMATS.values() for suffix in form.suffixes}
+
+
+def named(name: str) -> Format:
+    """A format by its name."""
+    if name not in FORMATS:
+        raise FileError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
+    return FORMATS[name]
+
+
+def of_suffix(path: Path) -> Format | None:
+    """The format that the suffix of a path says."""
+    return _BY_SUFFIX.get(path.suffix.lower())
+
+
+def expanded(given: Sequence[str | os.PathLike[str]], name: str | None) -> tuple[list[Path], Format]:
+    """The files that paths, folders and patterns mean, and their format, which is the same for all."""
+    form = None if name is None else named(name)
+    paths = [path for one in given for path in _files(str(one), form)]
+    if not paths:
+        raise FileError("inputs must be one or more files, got none")
+    if form is None:
+        kinds = {path: of_suffix(path) or (FORMATS["yolo"] if path.is_dir() else None) for path in paths}
+        unknown = next((path for path, kind in kinds.items() if kind is None), None)
+        if unknown is not None:
+            hint = "give the format" if str(given[0]) != "-" else "give the format of standard input"
+            raise FileError(f"{unknown}: suffix must be one of {', '.join(_BY_SUFFIX)}, got {unknown.suffix!r}: {hint}")
+        form = kinds[paths[0]]
+        other = next((path for path, kind in kinds.items() if kind is not form), None)
+        if other is not None:
+            raise FileError(f"{other}: format must be that of {paths[0]}, for all go into one output")
+    assert form is not None
+    return paths, form
+
+
+def _files(given: str, form: Format | None) -> list[Path]:
+    """Of one input: a file, the files of a folder, or those that a pattern matches."""
+    path = Path(given)
+    if not path.exists():
+        found = sorted(map(Path, glob.glob(given, recursive=True)))
+        if not found:
+            raise FileError(f"{given}: must be a file, a folder or a pattern that matches some, got none")
+        return [file for one in found for file in _files(str(one), form)]
+    if path.is_file() or (form is not None and form.folder):
+        return [path]
+    inside = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    known = [file for file in inside if (of_suffix(file) if form is None else file.suffix in form.suffixes)]
+    return known if known or form is not None else [path]
+
+
+def output_format(path: Path, name: str | None, of_input: Format) -> Format:
+    """The format of the output: the one named, that of its suffix, or that of the input."""
+    if name is not None:
+        return named(name)
+    if path == STANDARD or of_input.folder or not path.suffix:
+        return of_input
+    found = of_suffix(path)
+    return of_input if found is None else found

@@ -1,0 +1,329 @@
+"""COCO results (a JSON list of objects) and JSON Lines: known fields are decoded, kept rows are copied as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, compress
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.tables import Columns
+
+_BLOCK = 2**23
+_LONGEST = 2**28  #: of one row, bytes
+_BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW_LINES = msgspec.json.Decoder(msgspec.Raw)
+
+
+class _Block(NamedTuple):
+    """Whole rows of a file: its bytes from start to end, between brackets where they are a list."""
+
+    start: int
+    end: int
+    before: bytes = b""
+    after: bytes = b""
+
+    def text(self, stream: BinaryIO) -> bytes:
+        stream.seek(self.start)
+        return b"".join((self.before, stream.read(self.end - self.start), self.after))
+
+
+class JsonRows(Rows):
+    """Rows of a JSON file: what was decoded of them, and where their text stands."""
+
+    def __init__(self, first: int, source: JsonSource, block: _Block, keys: pa.Table) -> None:
+        self.first, self.source, self._block, self.keys = first, source, block, keys
+        self._json = source
+
+    def _raws(self) -> list[Any]:
+        with self.source.path.open("rb") as stream:
+            return self._json.raws(self._block.text(stream))
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist([msgspec.json.decode(raw) for raw in self._raws()])
+
+    def texts(self, keep: Mask, scores: Scores | None) -> list[Any]:
+        """The rows that are kept, byte for byte, except for a new score."""
+        raws = list(compress(self._raws(), keep.tolist()))
+        if scores is None:
+            return raws
+        return [
+            _with_score(bytes(raw), self._json.score, score) for raw, score in zip(raws, scores.tolist(), strict=True)
+        ]
+
+
+def _with_score(row: bytes, score_of: Callable[[bytes], Any], score: float) -> bytes:
+    """A row with another score: the bytes of the number are replaced, and no others."""
+    old = score_of(row)
+    start = _address(old) - _address(row)
+    return row[:start] + repr(score).encode() + row[start + len(memoryview(old)) :]
+
+
+def _address(text: Any) -> int:
+    return int(np.frombuffer(text, np.uint8).__array_interface__["data"][0])
+
+
+class JsonSource(Source):
+    """A JSON list of objects, such as COCO results; or JSON Lines."""
+
+    def __init__(self, path: Path, reading: Reading, *, lines: bool = False) -> None:
+        self.path, self._reading, self._lines = path, reading, lines
+        names = self._names()
+        if names is None:
+            names = ["image_id", "category_id", "bbox", "score"]  # of no rows at all
+        self.columns = reading.find(names, path)
+        self._decoder = _decoder(self.columns, lines)
+        score: Any = msgspec.defstruct("Score", [("score", msgspec.Raw)], rename={"score": self.columns.score})
+        decode = msgspec.json.Decoder(score).decode
+        self.score: Callable[[bytes], Any] = lambda row: decode(row).score
+
+    def place(self, row: int) -> str:
+        return f"line {row + 1:,}" if self._lines else super().place(row)
+
+    def raws(self, text: bytes) -> list[Any]:
+        """The rows of a text, each as its bytes."""
+        return _RAW_LINES.decode_lines(text) if self._lines else _RAWS.decode(text)
+
+    def _names(self) -> list[str] | None:
+        """The keys of the first object; None if there is none."""
+        for text, _ in self._texts(2**16):
+            row = msgspec.json.decode(self.raws(text)[0])
+            if not isinstance(row, dict):
+                raise self.error(0, f"rows must be objects with keys such as image_id, got {_short(row)}")
+            return list(row)
+        return None
+
+    def read(self) -> Iterator[Rows]:
+        first = 0
+        for text, block in self._texts(_BLOCK):
+            keys = _keys(self._decoded(text, first), self.columns)
+            yield JsonRows(first, self, block, keys)
+            first += len(keys)
+
+    def _texts(self, size: int) -> Iterator[tuple[bytes, _Block]]:
+        """The text of the file in blocks of whole rows, each a list or lines."""
+        whole = self.path.stat().st_size
+        with self.path.open("rb") as stream:
+            blocks = _blocks_of_lines(stream, size) if self._lines else self._blocks_of_list(stream, size, whole)
+            for text, block in blocks:
+                yield text, block
+                self.done = block.end / whole
+
+    def _blocks_of_list(self, stream: BinaryIO, size: int, whole: int) -> Iterator[tuple[bytes, _Block]]:
+        start, first = _start_of_list(stream, self.path), 0
+        while start < whole:
+            text, block, start, count = self._block_of_list(stream, start, size, whole, first)
+            first += count
+            if count:
+                yield text, block
+
+    def _block_of_list(
+        self, stream: BinaryIO, start: int, size: int, whole: int, first: int
+    ) -> tuple[bytes, _Block, int, int]:
+        """Rows from here on: their text, where it stands, where the next begin, and how many they are."""
+        while start + size < whole:
+            text = _Block(start, start + size).text(stream)
+            for end, following in _ends(text):  # of an object; it may be one within a row
+                rows = b"".join((b"[", memoryview(text)[:end], b"]"))
+                count = self._count(rows)
+                if count is not None:
+                    return rows, _Block(start, start + end, b"[", b"]"), start + following, count
+            if size >= _LONGEST:
+                break
+            size *= 8
+        block = _Block(start, min(whole, start + max(size, _LONGEST)), b"[")
+        text = block.text(stream)
+        try:
+            count = len(_RAWS.decode(text))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._malformed(text, first, error) from None
+        return text, block, whole, count
+
+    @staticmethod
+    def _count(text: bytes) -> int | None:
+        """How many rows a list has; None if it is none."""
+        try:
+            return len(_RAWS.decode(text))
+        except (msgspec.DecodeError, RecursionError):
+            return None
+
+    def _malformed(self, text: bytes, first: int, error: Exception) -> FileError:
+        """The error of a text that is no list, with the row that cannot be read."""
+        if isinstance(error, RecursionError):
+            return FileError(f"{self.path}: must be a JSON list of objects, got one nested too deeply")
+        found = re.search(r"byte (\d+)", str(error))
+        before = text[: int(found[1])] if found else text
+        good = 0
+        for end in reversed([match.start() + 1 for match in _BETWEEN.finditer(before)][-64:]):
+            count = self._count(text[:end] + b"]")
+            if count is not None:
+                good = count
+                break
+        return self.error(first + good, f"must be JSON, got text that is not: {error}")
+
+    def _decoded(self, text: bytes, first: int) -> list[Any]:
+        """The rows as objects; None for one that is bad, if these are dropped."""
+        try:
+            rows: list[Any] = self._decoder.decode_lines(text) if self._lines else self._decoder.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return list(self._one_by_one(text, first))
+        return rows
+
+    def _one_by_one(self, text: bytes, first: int) -> Iterator[Any]:
+        decode = _decoder(self.columns, lines=True).decode
+        rows = [line for line in text.split(b"\n") if line.strip()] if self._lines else self.raws(text)
+        for number, row in enumerate(rows):
+            try:
+                yield decode(row)
+            except (msgspec.DecodeError, RecursionError) as error:
+                if self._reading.on_bad == "raise":
+                    raise self.error(first + number, _explained(error, bytes(row))) from None
+                yield None
+
+
+def _start_of_list(stream: BinaryIO, path: Path) -> int:
+    """Behind the bracket that opens the list."""
+    head = stream.read(256)
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    found = re.match(rb"\s*\[", text)
+    if found is None:
+        hint = ", of a COCO dataset rather than of results" if text.lstrip().startswith(b"{") else ""
+        got = _short(text[:24]) if text else "an empty file"
+        raise FileError(f"{path}: must be a JSON list of objects, got {got}{hint}")
+    return len(head) - len(text) + found.end()
+
+
+def _ends(text: bytes) -> list[tuple[int, int]]:
+    """The last places where an object ends and another begins: where it ends, and where that begins."""
+    found = [match.span() for match in _BETWEEN.finditer(text, max(0, len(text) - 2**16))]
+    found = found or [match.span() for match in _BETWEEN.finditer(text)]
+    return [(end + 1, following) for end, following in reversed(found[-8:])]
+
+
+def _blocks_of_lines(stream: BinaryIO, size: int) -> Iterator[tuple[bytes, _Block]]:
+    start = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0
+    stream.seek(start)
+    rest = b""
+    while more := stream.read(size):
+        text = rest + more
+        end = text.rfind(b"\n") + 1
+        if text[:end].strip():
+            yield text[:end], _Block(start, start + end)
+        start, rest = start + end, text[end:]
+    if rest.strip():
+        yield rest, _Block(start, start + len(rest))
+
+
+def _decoder(columns: Columns, lines: bool) -> Any:
+    """Of the fields that a suppression needs; other keys are skipped."""
+    fields: dict[str, tuple[str, Any]] = {}
+    for name in (columns.image, columns.label):
+        if name is not None:
+            fields[name] = (f"field_{len(fields)}", int | str)
+    kind = tuple[float, float, float, float] if len(columns.boxes) == 1 else float
+    for name, type_ in (*((name, kind) for name in columns.boxes), (columns.score, float)):
+        fields[name] = (f"field_{len(fields)}", type_)
+    rename = {field: name for name, (field, _) in fields.items()}
+    row: Any = msgspec.defstruct("Row", list(fields.values()), rename=rename, gc=False)
+    return msgspec.json.Decoder(row if lines else list[row])
+
+
+def _keys(rows: list[Any], columns: Columns) -> pa.Table:
+    """What was decoded, as columns; nulls where a row is None."""
+    good = [row for row in rows if row is not None]
+    made: dict[str, Any] = {}
+    for number, name in enumerate(columns.names):
+        values = map(attrgetter(f"field_{number}"), good)
+        if name in columns.boxes and len(columns.boxes) == 1:
+            flat = np.fromiter(chain.from_iterable(values), np.float64, 4 * len(good))
+            made[name] = pa.FixedSizeListArray.from_arrays(flat, 4)
+        elif name in (columns.image, columns.label):
+            made[name] = _ids(list(values))
+        else:
+            made[name] = pa.array(np.fromiter(values, np.float64, len(good)))
+    table = pa.table(made)
+    if len(good) == len(rows):
+        return table
+    places = np.cumsum([row is not None for row in rows]) - 1
+    missing = np.array([row is None for row in rows])
+    return table.take(pa.array(np.where(missing, 0, places), mask=missing))
+
+
+def _ids(values: list[Any]) -> Any:
+    """Whole numbers, or strings."""
+    try:
+        return pa.array(np.fromiter(values, np.int64, len(values)))
+    except (ValueError, TypeError, OverflowError):
+        return pa.array([value if isinstance(value, str) else str(value) for value in values], pa.string())
+
+
+def _explained(error: Exception, row: bytes) -> str:
+    """What is wrong with a row: a field, what it needs and what it has."""
+    text = str(error)
+    missing = re.search(r"missing required field `(.*?)`", text)
+    if missing:
+        return f"{missing[1]} must be given, got {_short(row)}"
+    wrong = re.search(r"Expected (.*?), got (.*?) - at `\$\.?(.*?)`", text)
+    if wrong:
+        names = wrong[1].replace("`", "").replace("float", "a number").replace("int", "a whole number")
+        return f"{wrong[3]} must be {names.replace('array', 'a list')}, got {wrong[2].replace('`', '')}"
+    return f"must be a JSON object, got {_short(row)}"
+
+
+def _short(value: Any) -> str:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class JsonWriter(Writer):
+    """A JSON list with a row a line; or JSON Lines."""
+
+    def __init__(self, path: Path, source: Source, *, lines: bool = False) -> None:
+        self._file, self._lines, self._empty = path.open("wb"), lines, True
+        self._source = source
+        if not lines:
+            self._file.write(b"[")
+
+    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+        texts: Iterable[Any]
+        if isinstance(rows, JsonRows):
+            texts = rows.texts(keep, scores)
+        else:
+            table = rows.kept_table(keep, scores)
+            objects = table.to_pylist() if self._lines else _coco_objects(table, rows.source.columns)
+            texts = [msgspec.json.encode(value) for value in objects]
+        texts = list(texts)
+        if not texts:
+            return
+        between = b"\n" if self._lines else b",\n"
+        self._file.write(b"" if self._empty else between)
+        self._file.write(between.join(texts))
+        self._empty = False
+
+    def close(self) -> None:
+        if not (self._lines and self._empty):
+            self._file.write(b"\n" if self._lines else b"]\n")
+        self._file.close()
+
+
+def _coco_objects(table: pa.Table, columns: Columns) -> Iterator[dict[str, Any]]:
+    """Rows of another format as COCO has them: image_id, category_id, bbox as xywh, score, and what else there is."""
+    for row in table.to_pylist():
+        box = row[columns.boxes[0]] if len(columns.boxes) == 1 else [row[name] for name in columns.boxes]
+        x, y, w, h = box
+        if columns.box_format == "xyxy":
+            w, h = w - x, h - y
+        elif columns.box_format == "cxcywh":
+            x, y = x - w / 2, y - h / 2
+        known = {} if columns.image is None else {"image_id": row[columns.image]}
+        known |= {} if columns.label is None else {"category_id": row[columns.label]}
+        known |= {"bbox": [x, y, w, h], "score": row[columns.score]}
+        yield known | {name: value for name, value in row.items() if name not in columns.names and name not in known}

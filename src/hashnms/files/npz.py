@@ -1,0 +1,149 @@
+"""NPZ files: `boxes` (N, 4), `scores` (N,), if known `labels` and `images` (N,), and any other arrays.
+
+Arrays of N rows are cut to the rows that are kept; others go through as they are. Pickles are never read.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.tables import Columns
+
+_NAMES = {
+    "image": ("images", "image_ids", "image_id"),
+    "label": ("labels", "class_ids", "classes"),
+    "score": ("scores",),
+}
+_MOST_BYTES = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
+
+
+class NpzRows(Rows):
+    """All rows of a file."""
+
+    def __init__(self, source: NpzSource, arrays: dict[str, Any]) -> None:
+        self.first, self.source, self.arrays = 0, source, arrays
+        columns = source.columns
+        self.keys = pa.table(
+            {
+                name: pa.FixedSizeListArray.from_arrays(arrays[name].ravel(), 4)
+                if name in columns.boxes
+                else pa.array(arrays[name])
+                for name in columns.names
+            }
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(values.nbytes for values in self.arrays.values())
+
+    def table(self) -> pa.Table:
+        columns = {}
+        for name, values in self.arrays.items():
+            if values.ndim and len(values) == len(self):
+                flat = pa.array(np.ascontiguousarray(values).ravel())
+                columns[name] = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values[0].size)
+        return pa.table(columns)
+
+
+class NpzSource(Source):
+    """A file of NumPy arrays."""
+
+    def __init__(self, path: Path, reading: Reading) -> None:
+        self.path = path
+        self._check()
+        with self._loaded() as arrays:
+            names = list(arrays)
+        roles: dict[str, Any] = {role: next((n for n in usual if n in names), None) for role, usual in _NAMES.items()}
+        roles |= {"boxes": "boxes"} | reading.columns
+        for role, name in roles.items():
+            if (role == "score") if name is None else (name not in names):
+                raise FileError(f"{path}: {role} must be one of the arrays {', '.join(names)}, got {name or 'none'}")
+        boxes = roles["boxes"]
+        self.columns = Columns(roles["image"], roles["label"], (boxes,), roles["score"], reading.box_format or "xyxy")
+
+    def _check(self) -> None:
+        """That it is a zip file whose arrays fit into memory."""
+        try:
+            with zipfile.ZipFile(self.path) as file:
+                size = sum(member.file_size for member in file.infolist())
+        except zipfile.BadZipFile as error:
+            raise FileError(f"{self.path}: must be an NPZ file, got {error}") from None
+        if size > _MOST_BYTES:
+            raise FileError(f"{self.path}: arrays must have at most {_MOST_BYTES:,} bytes, got {size:,}")
+
+    def _loaded(self) -> Any:
+        return np.load(self.path, allow_pickle=False)
+
+    def read(self) -> Iterator[Rows]:
+        try:
+            with self._loaded() as file:
+                arrays = {name: file[name] for name in file}
+        except (ValueError, OSError, zipfile.BadZipFile, EOFError, MemoryError) as error:
+            raise FileError(f"{self.path}: must hold arrays of numbers, got {error}") from None
+        boxes = arrays[self.columns.boxes[0]]
+        if boxes.ndim != 2 or boxes.shape[1] != 4:
+            raise FileError(f"{self.path}: {self.columns.boxes[0]} must have shape (N, 4), got {boxes.shape}")
+        for name in self.columns.names:
+            values = arrays[name]
+            if values.shape[:1] != boxes.shape[:1] or (values.ndim != 1 and values is not boxes):
+                raise FileError(f"{self.path}: {name} must have shape ({len(boxes)},), got {values.shape}")
+        yield NpzRows(self, arrays)
+
+
+class NpzWriter(Writer):
+    """The arrays of the input, or the columns of a table."""
+
+    def __init__(self, path: Path, source: Source) -> None:
+        self._path, self._parts = path, list[dict[str, Any]]()
+        del source
+
+    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+        if not isinstance(rows, NpzRows):
+            self._parts.append(_arrays(rows.kept_table(keep, scores), rows.source))
+            return
+        part = {
+            name: values[keep] if values.ndim and len(values) == len(keep) else values
+            for name, values in rows.arrays.items()
+        }
+        if scores is not None:
+            name = rows.source.columns.score
+            part[name] = scores.astype(part[name].dtype)
+        self._parts.append(part)
+
+    def close(self) -> None:
+        names = dict.fromkeys(name for part in self._parts for name in part)
+        joined: dict[str, Any] = {}
+        for name in names:
+            found = [part[name] for part in self._parts if name in part]
+            joined[name] = found[0] if len(found) == 1 or found[0].ndim == 0 else np.concatenate(found)
+        with self._path.open("wb") as stream:
+            np.savez(stream, **joined)
+
+
+def _arrays(table: pa.Table, source: Source) -> dict[str, Any]:
+    """Columns of a table by the names that an NPZ file has for them."""
+    columns = source.columns
+    boxes = (
+        [np.stack([table.column(name).to_numpy() for name in columns.boxes], axis=1)] if len(columns.boxes) == 4 else []
+    )
+    if not boxes:
+        boxes = [np.array(table.column(columns.boxes[0]).to_pylist(), np.float64).reshape(-1, 4)]
+    box = boxes[0]
+    if columns.box_format == "xywh":
+        box = np.hstack([box[:, :2], box[:, :2] + box[:, 2:]])
+    elif columns.box_format == "cxcywh":
+        box = np.hstack([box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2])
+    made = {"boxes": box, "scores": table.column(columns.score).to_numpy()}
+    for role, name in (("labels", columns.label), ("images", columns.image)):
+        if name is not None:
+            values = table.column(name).to_numpy()
+            made[role] = values.astype(str) if values.dtype == object else values
+    return made

@@ -1,0 +1,102 @@
+"""What every format of a file has: rows that can be read in parts, and a writer that copies those that are kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hashnms._frames import replaced
+from hashnms._validate import BoxFormatName
+from hashnms.tables import Columns, OnBad
+
+Mask = NDArray[np.bool_]
+Scores = NDArray[Any]
+
+
+class FileError(ValueError):
+    """A file that is not what it must be: which file and where, what is needed, and what is there."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    columns: dict[str, Any] = field(default_factory=dict)  #: image, label, boxes, score: the names of their columns
+    box_format: BoxFormatName | None = None  #: None: what the columns' names usually mean
+    header: tuple[str, ...] | None = None  #: the names of the columns of a CSV file without a header
+    on_bad: OnBad = "raise"
+
+    def find(self, names: list[str], path: Path, usual: dict[str, Any] | None = None) -> Columns:
+        """The columns of a file with these names."""
+        try:
+            return Columns.find(names, **{**(usual or {}), **self.columns}, box_format=self.box_format)
+        except ValueError as error:
+            raise FileError(f"{path}: {error}") from None
+
+
+class Rows(ABC):
+    """Some rows of a file, one after another."""
+
+    first: int  #: the number of the first in its file, from 0
+    source: Source
+    keys: pa.Table  #: the columns that a suppression needs
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that holding on to these rows takes."""
+        return int(self.keys.nbytes)
+
+    @abstractmethod
+    def table(self) -> pa.Table:
+        """All columns of all rows, for files of another format."""
+
+    def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
+        """All columns of the rows that are kept, with their new scores if they have some."""
+        new = {} if scores is None else {self.source.columns.score: scores}
+        return replaced(self.table().filter(pa.array(keep)), new)
+
+
+class Source(ABC):
+    """A file that can be read several times, from its beginning."""
+
+    path: Path
+    columns: Columns
+    done = 0.0  #: the share of the file that has been read
+
+    @abstractmethod
+    def read(self) -> Iterator[Rows]:
+        """All rows, in parts."""
+
+    def read_keys(self) -> Iterator[Rows]:
+        """The same where only the keys are needed."""
+        return self.read()
+
+    def place(self, row: int) -> str:
+        """Where a row stands, as a person counts."""
+        return f"row {row + 1:,}"
+
+    def error(self, row: int, problem: str) -> FileError:
+        """Of one of its rows."""
+        return FileError(f"{self.path}, {self.place(row)}: {problem}")
+
+
+class Writer(ABC):
+    """Writes rows to a new file."""
+
+    @abstractmethod
+    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+        """The rows that are kept, with their new scores if they have some."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is left. After an error it is not called."""

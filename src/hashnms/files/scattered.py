@@ -1,0 +1,130 @@
+"""Rows of images that are scattered over files larger than memory: brought together on disk, part by part.
+
+What a suppression needs of each row is written to one of several files, chosen by its image: every image is whole in
+one file, which fits into memory. Deciding these files one after another gives a mask over all rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kinds
+from numpy.typing import NDArray
+
+from hashnms._arrow import Arrays
+from hashnms.files.rows import Mask, Scores
+from hashnms.pipeline import Suppression
+from hashnms.tables import Columns, OnBad
+
+#: Of a row that is being decided: what the file has, and what the core needs beside it.
+_BYTES_OF_A_ROW = 250
+_MOST_FILES = 512
+_ENOUGH = 2**28  #: bytes at a time; more are no faster
+
+
+class Scattered:
+    """All rows of an input, in files by image, and which of them are kept."""
+
+    def __init__(self, beside: Path, columns: Columns, soft: bool, estimate: int, memory: int) -> None:
+        """Of about `estimate` rows, in a folder of its own in `beside`."""
+        self._columns, self._soft = columns, soft
+        count = min(max(1, -(-estimate * _BYTES_OF_A_ROW // min(memory, _ENOUGH))), _MOST_FILES)
+        self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=beside))
+        self._files = [(self._folder / f"{number}").open("wb") for number in range(count)]
+        self._codes: dict[str, dict[Any, int]] = {}
+        self._dtype: np.dtype[Any] | None = None
+        self._count = 0
+        self._keep: Any = None
+        self._scores: Any = None
+
+    def __enter__(self) -> Scattered:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self._files:
+            file.close()
+        self._keep = self._scores = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, keys: pa.Table, *, on_bad: OnBad) -> int:
+        """The next rows. Returns how many of them are bad and were dropped."""
+        arrays = Arrays.of(self._numbered(keys), self._columns)
+        bad = arrays.bad_rows(self._columns)
+        if len(bad) and on_bad == "raise":
+            arrays.explain(self._columns)
+        good = np.delete(np.arange(len(keys)), bad)
+        self._write(arrays.take(good) if len(bad) else arrays, self._count + good)
+        self._count += len(keys)
+        return len(bad)
+
+    def _numbered(self, keys: pa.Table) -> pa.Table:
+        """The keys with whole numbers for images and labels, the same for the same value in all rows."""
+        for name in (self._columns.image, self._columns.label):
+            if name is None or kinds.is_integer(keys.column(name).type):
+                continue
+            encoded = keys.column(name).combine_chunks().dictionary_encode()
+            known = self._codes.setdefault(name, {})
+            codes = np.array(
+                [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()], np.int64
+            )
+            numbers = pa.array(codes).take(encoded.indices)
+            keys = keys.set_column(keys.schema.get_field_index(name), name, numbers)
+        return keys
+
+    def _write(self, arrays: Arrays, rows: NDArray[np.int64]) -> None:
+        if self._dtype is None:
+            fields = [("row", np.int64), ("image", np.int64), ("label", np.int64)]
+            self._dtype = np.dtype([*fields, ("box", arrays.boxes.dtype, 4), ("score", arrays.scores.dtype)])
+        images = np.zeros(len(rows), np.int64) if arrays.images is None else arrays.images
+        file_of = _mixed(images) % np.uint64(len(self._files))
+        order = np.argsort(file_of.astype(np.uint16), kind="stable")
+        records = np.empty(len(rows), self._dtype)
+        records["row"], records["image"] = rows[order], images[order]
+        records["label"] = 0 if arrays.labels is None else arrays.labels[order]
+        records["box"], records["score"] = arrays.boxes[order], arrays.scores[order]
+        ends = np.cumsum(np.bincount(file_of.astype(np.int64), minlength=len(self._files)))
+        for file, start, end in zip(self._files, [0, *ends[:-1]], ends, strict=True):
+            file.write(records[start:end].data)
+
+    def decide(self, suppression: Suppression, progress: Callable[[float], None]) -> None:
+        """Suppress the boxes of each file."""
+        size = max(self._count, 1)
+        self._keep = np.memmap(self._folder / "keep", bool, "w+", shape=size)
+        if self._soft:
+            self._scores = np.memmap(self._folder / "scores", np.float64, "w+", shape=size)
+        for number, file in enumerate(self._files):
+            file.close()
+            path = Path(file.name)
+            if self._dtype is not None and path.stat().st_size:
+                records = np.fromfile(path, self._dtype)
+                values = [np.ascontiguousarray(records[name]) for name in ("box", "score", "label", "image")]
+                rows = records["row"].copy()
+                del records
+                keep, scores = suppression(*values, box_format=self._columns.box_format)
+                self._keep[rows[keep]] = True
+                if self._scores is not None:
+                    self._scores[rows[keep]] = scores
+            path.unlink()
+            progress((number + 1) / len(self._files))
+
+    def kept(self, first: int, count: int) -> tuple[Mask, Scores | None]:
+        """Of so many rows from the first on: which are kept, and the scores of these if they changed."""
+        keep = np.array(self._keep[first : first + count])
+        return keep, None if self._scores is None else np.array(self._scores[first : first + count])[keep]
+
+
+def _mixed(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A hash of whole numbers (the end of splitmix64), so that any numbering of images fills the files evenly."""
+    mixed = values.astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed
