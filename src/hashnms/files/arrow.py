@@ -132,9 +132,12 @@ class _TableWriter(Writer):
         if sum(map(len, self._waiting)) >= _ROWS_OF_A_GROUP:
             self._flush()
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self._flush()
-        self._file.close()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def _flush(self) -> None:
         if self._schema is None:

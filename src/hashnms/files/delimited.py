@@ -10,10 +10,12 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.tables import Columns
 
 _BLOCK = 2**23
 _BOM = b"\xef\xbb\xbf"
@@ -192,6 +194,21 @@ def _blocks(stream: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
         yield start, rest
 
 
+def _flat(table: pa.Table, columns: Columns) -> pa.Table:
+    """A table with four columns in place of one of lists."""
+    if len(columns.boxes) == 4:
+        return table
+    place = table.schema.get_field_index(columns.boxes[0])
+    boxes = np.array(table.column(place).to_pylist(), np.float64).reshape(-1, 4)
+    table = table.remove_column(place)
+    for number, name in enumerate(_NAMES[columns.box_format]):
+        table = table.add_column(place + number, name, pa.array(boxes[:, number]))
+    return table
+
+
+_NAMES = {"xyxy": ("x1", "y1", "x2", "y2"), "xywh": ("x", "y", "w", "h"), "cxcywh": ("cx", "cy", "w", "h")}
+
+
 class DelimitedWriter(Writer):
     """The header of the input, if it has one, and the lines that are kept."""
 
@@ -209,7 +226,7 @@ class DelimitedWriter(Writer):
                 raise FileError(f"{rows.source.path}: columns must be those of the first file, {need}, got {got}")
             self._file.write(b"".join(line + b"\n" for line in rows.lines(keep, scores)))
             return
-        self._convert(rows.kept_table(keep, scores))
+        self._convert(_flat(rows.kept_table(keep, scores), rows.source.columns))
 
     def _convert(self, table: pa.Table) -> None:
         """Rows of another format, with the names of their columns as a header."""

@@ -308,9 +308,11 @@ class JsonWriter(Writer):
         self._file.write(between.join(texts))
         self._empty = False
 
-    def close(self) -> None:
+    def finish(self) -> None:
         if not (self._lines and self._empty):
             self._file.write(b"\n" if self._lines else b"]\n")
+
+    def close(self) -> None:
         self._file.close()
 
 

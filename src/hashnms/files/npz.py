@@ -119,6 +119,9 @@ class NpzWriter(Writer):
         self._parts.append(part)
 
     def close(self) -> None:
+        pass
+
+    def finish(self) -> None:
         names = dict.fromkeys(name for part in self._parts for name in part)
         joined: dict[str, Any] = {}
         for name in names:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -91,12 +92,26 @@ class Source(ABC):
 
 
 class Writer(ABC):
-    """Writes rows to a new file."""
+    """Writes rows to a new file, in a `with` block: after an error in it the file is closed as it is."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.finish()
+            self.close()
+            return
+        with suppress(Exception):
+            self.close()
 
     @abstractmethod
     def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
         """The rows that are kept, with their new scores if they have some."""
 
+    def finish(self) -> None:  # noqa: B027  most have nothing left
+        """Write what is left."""
+
     @abstractmethod
     def close(self) -> None:
-        """Write what is left. After an error it is not called."""
+        """Close the file."""

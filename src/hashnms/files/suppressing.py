@@ -166,17 +166,17 @@ class _Job:
 
     def _grouped(self) -> None:
         """As much at a time as fits into memory. Where that is not all, the image at its end waits for the rest."""
-        writer, waiting, held = self._writer(), list[_Part](), 0
+        waiting, held = list[_Part](), 0
         finished: set[Any] = set()
-        for rows in self._rows("suppressing"):
-            self.boxes_in += len(rows)
-            waiting.append(_Part(rows))
-            held += _cost(rows)
-            if held > min(self.memory, _ENOUGH):
-                waiting = self._decide(waiting, writer, finished, last=False)
-                held = sum(_cost(part.rows) for part in waiting)
-        self._decide(waiting, writer, finished, last=True)
-        writer.close()
+        with self._writer() as writer:
+            for rows in self._rows("suppressing"):
+                self.boxes_in += len(rows)
+                waiting.append(_Part(rows))
+                held += _cost(rows)
+                if held > min(self.memory, _ENOUGH):
+                    waiting = self._decide(waiting, writer, finished, last=False)
+                    held = sum(_cost(part.rows) for part in waiting)
+            self._decide(waiting, writer, finished, last=True)
 
     def _decide(self, parts: list[_Part], writer: Writer, finished: set[Any], *, last: bool) -> list[_Part]:
         """Decide all images, but not the one at the end if more may come, and write. Returns what waits."""
@@ -243,13 +243,13 @@ class _Job:
                     raise _located(error, [_Part(rows)]) from None
                 self.boxes_in += len(rows)
             scattered.decide(self.chain, lambda done: self.progress(done, "suppressing"))
-            writer, first = self._writer(), 0
-            for rows in self._rows("writing"):
-                mask, scores = scattered.kept(first, len(rows))
-                writer.write(rows, mask, scores)
-                first += len(rows)
-                self.boxes_out += int(mask.sum())
-            writer.close()
+            first = 0
+            with self._writer() as writer:
+                for rows in self._rows("writing"):
+                    mask, scores = scattered.kept(first, len(rows))
+                    writer.write(rows, mask, scores)
+                    first += len(rows)
+                    self.boxes_out += int(mask.sum())
 
 
 def _cost(rows: Rows) -> int:
