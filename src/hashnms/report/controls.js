@@ -22,6 +22,7 @@ function hover(i, px = 0, py = 0) {
 // ---------------------------------------------------------------- what is shown
 
 function refresh() {
+  if (!view.picture) return;
   let shown = 0;
   for (let i = 0; i < view.picture.count; i++) if (isShown(i)) shown++;
   frame.dataset.shown = shown;
@@ -30,6 +31,7 @@ function refresh() {
 }
 
 function setLeast() {
+  if (!view.picture) return;
   const { low, high } = view.picture;
   const share = Number(byId("score").value) / 1000;
   view.least = share === 0 ? -Infinity : Math.fround(low + (high - low) * share);
@@ -66,6 +68,7 @@ async function setPicture(number) {
 // ---------------------------------------------------------------- zoom and pan
 
 function fit() {
+  if (!view.picture) return;
   const { width, height } = view.picture;
   place.scale = 0.97 * Math.min(frame.clientWidth / width, frame.clientHeight / height);
   place.x = (frame.clientWidth - width * place.scale) / 2;
@@ -74,6 +77,7 @@ function fit() {
 }
 
 function zoom(factor, px = frame.clientWidth / 2, py = frame.clientHeight / 2) {
+  if (!view.picture) return;
   const { width, height } = view.picture;
   const fitting = Math.min(frame.clientWidth / width, frame.clientHeight / height);
   const scale = Math.min(Math.max(place.scale * factor, fitting / 4), fitting * 400);
@@ -134,7 +138,7 @@ function pointerUp(event) {
 function wheel(event) {
   event.preventDefault();
   const lines = event.deltaMode === 1 ? 16 : 1;
-  if (view.picture) zoom(Math.exp(-Math.max(-120, Math.min(120, event.deltaY * lines)) * 0.0025 * (event.ctrlKey ? 3 : 1)), ...pointOf(event));
+  zoom(Math.exp(-Math.max(-120, Math.min(120, event.deltaY * lines)) * 0.0025 * (event.ctrlKey ? 3 : 1)), ...pointOf(event));
 }
 
 // The next kept box by decreasing score, or the one before.
@@ -168,7 +172,7 @@ const KEYS = {
 };
 
 function key(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target !== frame || !Object.hasOwn(KEYS, event.key)) return;
+  if (!view.picture || event.ctrlKey || event.metaKey || event.altKey || event.target !== frame || !Object.hasOwn(KEYS, event.key)) return;
   event.preventDefault();
   KEYS[event.key]();
 }
@@ -186,7 +190,7 @@ function listen() {
   });
   byId("cells").addEventListener("change", (event) => {
     view.cells = event.target.checked;
-    showPanel();
+    if (view.picture) showPanel();
     later(MARKS);
   });
   byId("zoom-in").addEventListener("click", () => zoom(1.5));
@@ -217,8 +221,8 @@ async function start() {
   byId("viewer").hidden = false;
   byId("picture").append(...about.pictures.map(({ name }, number) => new Option(name, number)));
   resize();
-  await setPicture(0);
   listen();
+  await setPicture(0);
   draw();
 }
 

@@ -15,8 +15,9 @@ function make(tag, text, className) {
 
 // The numbers of a block: base 64, deflated, all first bytes before all second ones and so on.
 async function numbersOf(id, Kind) {
-  const text = byId(id).textContent;
-  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const text = atob(byId(id).textContent);
+  const packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const planes = new Uint8Array(await new Response(stream).arrayBuffer());
   const count = planes.length / 4;

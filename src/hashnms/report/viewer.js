@@ -215,6 +215,7 @@ function aboutPicture() {
   }
   const numbers = view.suppressor ? [["kept", whole.format(total)], ["removed", whole.format(count - total)]] : [];
   const result = [make("h3", "This picture"), facts([["boxes", whole.format(count)], ...numbers])];
+  if (view.picture.hasImage && !view.picture.image) result.push(make("p", "Its image is broken: only the boxes are shown."));
   if (rows.length) result.push(make("h3", "Kept by class"), list);
   if (rows.length > 12) result.push(make("p", `and ${rows.length - 12} classes more`));
   result.push(make("p", "Click a kept box to see what it suppressed, a removed one to see what removed it. Wheel or pinch to zoom, drag to move."));
