@@ -145,7 +145,7 @@ def test_what_is_kept_is_what_the_suppression_keeps(data, num_labels, notation):
 
 def plain_removers(notation, boxes, scores, labels):
     """Of each box the one that removed it in a chain of hard steps: itself if it is kept, None if a limit did."""
-    remover: dict = {}
+    remover: dict[int, int | None] = {}
     left = list(range(len(boxes)))
     for step in Suppression.parse(notation).steps:
         if isinstance(step, Nms):
@@ -153,7 +153,7 @@ def plain_removers(notation, boxes, scores, labels):
             remover |= {i: left[k] for i, k in zip(left, by, strict=True)}
         elif isinstance(step, Hnms):
             for parameters in reference.hash_family(step.alpha, step.num_hashes):
-                cells: dict = {}
+                cells: dict[object, list[int]] = {}
                 for i, code in zip(left, reference.iou_hash(boxes[left], **parameters), strict=True):
                     cells.setdefault((code, labels[i]) if code else i, []).append(i)
                 for cell in cells.values():
