@@ -1,0 +1,152 @@
+"""What a suppression does to the boxes of one image, box by box: kept, or removed by which."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hashnms import _validate
+from hashnms.boxes import pairwise_iou
+from hashnms.hashing import hash_family
+from hashnms.pipeline import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppression, TopK
+from hashnms.report.data import Outcome
+from hashnms.suppression import nms
+
+Array = NDArray[Any]
+
+#: Not a box's row: it fell to a score threshold or limit; or no single box removed it.
+_LIMIT, _NO_ONE = -1, -2
+
+#: Boxes that are compared at a time with the kept boxes around them: (_BLOCK, kept) IoUs are all the memory it takes.
+_BLOCK = 128
+
+
+def outcome_of(
+    suppression: Suppression | str, boxes: ArrayLike, scores: ArrayLike, labels: ArrayLike | None = None
+) -> Outcome:
+    """Run a suppression on one image's boxes, step by step, and find the kept box that removed each removed one.
+
+    That box is known where `Nms` or `Hnms` removed the box in favour of one that is kept in the end. It is -1 where a
+    limit or score threshold removed the box, or the box that removed it. Else (`SoftNms`, or a remover that was itself
+    removed by a later step) it is the kept box of its label with a higher or equal raw score that overlaps it most,
+    the better score and then the lower row among equals, and -1 if none overlaps it.
+
+    Args:
+        suppression: a `Suppression` or its notation.
+        boxes: (N, 4), xyxy.
+        scores: (N,).
+        labels: (N,) integers or None.
+
+    Returns:
+        `Outcome`, whose `scores` are None unless a step changes scores. 45,000 boxes take under a second, O(N) memory.
+
+    >>> boxes = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]]
+    >>> outcome_of("nms:0.5+limit:1", boxes, [0.75, 0.875, 0.5]).suppressor
+    array([ 1,  1, -1])
+    """
+    steps = Suppression.of(suppression).steps
+    box_array, score_array, label_array, _ = _validate.plain_arrays(boxes, scores, labels)
+    if label_array is None:
+        label_array = np.zeros(len(box_array), np.int64)
+    rows, current = np.arange(len(box_array)), score_array
+    remover = rows.copy()
+    for step in steps:
+        data = box_array[rows], current, label_array[rows]
+        kept, final = Suppression([step])(*data)
+        by: Array | int
+        if isinstance(step, Nms):
+            by = rows[nms(*data[:2], **asdict(step), labels=data[2], return_suppressor=True)[1]]
+        elif isinstance(step, Hnms):
+            by = rows[_hnms_remover(step, *data)]
+        else:
+            by = _LIMIT if isinstance(step, TopK | Limit | ScoreThreshold) else _NO_ONE
+        remover[rows] = by
+        order = kept.argsort()
+        rows, current = rows[kept[order]], final[order]
+        remover[rows] = rows
+    keep = np.zeros(len(box_array), bool)
+    keep[rows] = True
+    final_scores = None
+    if any(isinstance(step, SoftNms) for step in steps):
+        final_scores = score_array.copy()
+        final_scores[rows] = current
+    suppressor = _kept_remover(keep, remover, box_array, score_array, label_array)
+    return Outcome(keep, suppressor, final_scores)
+
+
+def parameters_of(suppression: Suppression | str) -> dict[str, float]:
+    """The numbers in a suppression's steps, for `Method.parameters`; of a name that comes twice the first.
+
+    >>> parameters_of("top:9000+hnms:0.73/1+nms:0.5")
+    {'k': 9000, 'alpha': 0.73, 'num_hashes': 1, 'iou_threshold': 0.5}
+    """
+    parameters: dict[str, float] = {}
+    for step in Suppression.of(suppression).steps:
+        for name, value in asdict(step).items():
+            if isinstance(value, int | float):
+                parameters.setdefault(name, value)
+    return parameters
+
+
+def _hnms_remover(step: Hnms, boxes: Array, scores: Array, labels: Array) -> Array:
+    """Of each box the one that won its cell, with the hash that removed it; itself if it is kept."""
+    remover = np.arange(len(boxes))
+    left = remover.copy()
+    for iou_hash in hash_family(step.alpha, step.num_hashes):
+        cells = np.column_stack([iou_hash(boxes[left]), labels[left]])
+        has_area = (boxes[left, 2:] > boxes[left, :2]).all(axis=1)
+        own_cell = np.where(has_area, 0, 1 + np.arange(len(left)))  # a box without area meets none
+        order = np.lexsort((left, -scores[left].astype(np.float64), own_cell, *cells.T))
+        in_order = np.column_stack([cells, own_cell])[order]
+        starts = np.concatenate([[True], (in_order[1:] != in_order[:-1]).any(axis=1)])[: len(order)]
+        winner = left[order[starts]][np.cumsum(starts) - 1]
+        remover[left[order]] = winner
+        left = np.sort(left[order[starts]])
+    return remover
+
+
+def _kept_remover(keep: Array, remover: Array, boxes: Array, scores: Array, labels: Array) -> Array:
+    """The suppressor that `outcome_of` promises, from what removed each box."""
+    suppressor = remover.copy()
+    removed = np.flatnonzero(remover >= 0)
+    gone = removed[~keep[remover[removed]]]  # removed by a box that was removed in its turn
+    suppressor[gone] = np.where(remover[remover[gone]] == _LIMIT, _LIMIT, _NO_ONE)
+    open_rows = np.flatnonzero(suppressor == _NO_ONE)
+    suppressor[open_rows] = _most_overlapping(open_rows, keep, boxes, scores, labels)
+    return suppressor
+
+
+def _most_overlapping(rows: Array, keep: Array, boxes: Array, scores: Array, labels: Array) -> Array:
+    """Of each of these rows the kept box of its label with no lower score that overlaps it most, or -1."""
+    boxes, scores = boxes.astype(np.float64), scores.astype(np.float64)
+    result = np.full(len(boxes), -1)
+    kept = np.flatnonzero(keep)
+    kept = kept[np.lexsort((kept, -scores[kept]))]  # of equal overlaps the first is taken
+    for label in np.unique(labels[rows]):
+        of_label = rows[labels[rows] == label]
+        others = kept[labels[kept] == label]
+        for block in _neighbours(of_label, boxes):
+            low, high = boxes[block, :2].min(axis=0), boxes[block, 2:].max(axis=0)
+            near = others[((boxes[others, 2:] > low) & (boxes[others, :2] < high)).all(axis=1)]
+            if len(near) == 0:
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):  # areas beyond doubles overlap nothing
+                iou = np.nan_to_num(pairwise_iou(boxes[block], boxes[near]), nan=0.0)
+            iou[scores[near] < scores[block][:, None]] = 0.0
+            best = iou.argmax(axis=1)
+            result[block] = np.where(iou[np.arange(len(block)), best] > 0, near[best], -1)
+    return result[rows]
+
+
+def _neighbours(rows: Array, boxes: Array) -> list[Array]:
+    """The rows in blocks whose boxes lie close together: in strips of y, by x within each."""
+    num_strips = max(1, round((len(rows) / _BLOCK) ** 0.5))
+    by_y = rows[np.argsort(boxes[rows, 1] / 2 + boxes[rows, 3] / 2, kind="stable")]
+    blocks = []
+    for strip in np.array_split(by_y, num_strips):
+        by_x = strip[np.argsort(boxes[strip, 0] / 2 + boxes[strip, 2] / 2, kind="stable")]
+        blocks += [by_x[start : start + _BLOCK] for start in range(0, len(by_x), _BLOCK)]
+    return blocks

@@ -1,0 +1,164 @@
+"""Writes a report as one HTML file that needs nothing else: no network, no server.
+
+All text in it comes from files and is not trusted: it is escaped here, set with `textContent` by the script, and the
+page's Content-Security-Policy lets nothing run but the page's own script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import os
+import secrets
+import unicodedata
+import zlib
+from collections.abc import Iterator
+from importlib.resources import files
+from numbers import Integral
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from hashnms.report.data import Picture, Report
+
+_SCRIPTS = ("page.js", "plots.js", "view.js", "viewer.js", "controls.js")
+
+#: Marks and overrides of the direction of writing: they could make a name read as another.
+_DIRECTION = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+
+_IN_SCRIPT = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&"})
+
+
+def write_report(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write the page. It is written beside and moved into place: at `path` is the old page or the new one, whole.
+
+    Raises:
+        OSError: where the folder cannot be written to; what was at `path` is still there.
+    """
+    path = Path(path)
+    page = _page(report).encode()
+    beside = path.with_name(f".hashnms-{secrets.token_hex(8)}.tmp")
+    try:
+        with beside.open("xb") as file:
+            file.write(page)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _page(report: Report) -> str:
+    css, js = _asset("page.css"), "\n".join(map(_asset, _SCRIPTS))
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+        f"style-src '{_hash(css)}'; script-src '{_hash(js)}'"
+    )
+    return Template(_asset("template.html")).substitute(  # in one pass: what is put in is not looked at again
+        policy=policy,
+        title=html.escape(shown(report.title)),
+        subtitle=html.escape(shown(report.subtitle)),
+        css=css,
+        js=js,
+        about=_json(_about(report)),
+        data="\n".join(_blocks(report)),
+    )
+
+
+def shown(text: Any) -> str:
+    r"""Text with each character that is unseen, or could change what is seen around it, as its escape.
+
+    >>> print(shown("a\u202eb\ud800\n"))
+    a\u202eb\ud800\u000a
+    """
+    return "".join(
+        f"\\u{ord(character):04x}"
+        if ord(character) in _DIRECTION or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        else character
+        for character in str(text)
+    )
+
+
+def _about(report: Report) -> dict[str, Any]:
+    """All but the arrays and images; methods and pictures are known by their place."""
+    places = {method.name: place for place, method in enumerate(report.methods)}
+    return {
+        "methods": [
+            {
+                "name": shown(method.name),
+                "values": {shown(name): _number(value) for name, value in method.values.items()},
+                "parameters": {shown(name): _number(value) for name, value in method.parameters.items()},
+            }
+            for method in report.methods
+        ],
+        "pictures": [
+            {
+                "name": shown(picture.name),
+                "width": float(picture.width),
+                "height": float(picture.height),
+                "count": len(picture.boxes),
+                "labels": [shown(name) for name in picture.label_names],
+                "hasImage": picture.image is not None,
+                "methods": sorted(places[name] for name in picture.outcomes),
+                "rescored": [places[name] for name, outcome in picture.outcomes.items() if outcome.scores is not None],
+            }
+            for picture in report.pictures
+        ],
+        "boxesPerImage": [
+            {"name": shown(name), "method": places.get(name), "counts": [int(count) for count in counts]}
+            for name, counts in report.boxes_per_image.items()
+        ],
+    }
+
+
+def _blocks(report: Report) -> Iterator[str]:
+    """The arrays and images, each in a script element that no browser runs, read when the picture is chosen."""
+    places = {method.name: place for place, method in enumerate(report.methods)}
+    for number, picture in enumerate(report.pictures):
+        for name, content in _contents(picture, places):
+            yield f'<script type="application/octet-stream" id="p{number}-{name}">{content}</script>'
+
+
+def _contents(picture: Picture, places: dict[str, int]) -> Iterator[tuple[str, str]]:
+    yield "boxes", _packed(picture.boxes.T, "<f4")
+    yield "scores", _packed(picture.scores, "<f4")
+    yield "labels", _packed(picture.labels, "<i4")
+    for name, outcome in picture.outcomes.items():
+        yield f"suppressor-{places[name]}", _packed(outcome.suppressor, "<i4")
+        if outcome.scores is not None:
+            yield f"scores-{places[name]}", _packed(outcome.scores, "<f4")
+    if picture.image is not None:
+        yield "image", f"data:{picture.media_type};base64,{base64.b64encode(picture.image).decode()}"
+
+
+def _packed(array: Any, dtype: str) -> str:
+    """Numbers of four bytes: all first bytes, all second ones, ... (like goes with like), deflated, in base 64."""
+    numbers = np.ascontiguousarray(array, dtype).reshape(-1)
+    planes = numbers.view(np.uint8).reshape(-1, 4).T.tobytes()
+    return base64.b64encode(zlib.compress(planes, 6)).decode()
+
+
+def _number(value: Any) -> float | int | None:
+    """A number as JSON has it; None for one that is not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _json(value: Any) -> str:
+    r"""JSON that may stand in a script element: in ASCII, with `<`, `>` and `&` escaped."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)
+
+
+def _hash(text: str) -> str:
+    """What a Content-Security-Policy allows an inline element by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _asset(name: str) -> str:
+    """A file of this package; line ends as the browser will see them, so that the hash is that of what it sees."""
+    return files("hashnms.report").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
