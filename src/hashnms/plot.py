@@ -201,9 +201,7 @@ def plot_cells(
     same_size = (codes[0][:, :2] == codes[0][row, :2]).all(axis=1)
 
     hull = np.array([[*cell.x.hull, *cell.y.hull] for cell in cells])
-    margin_x, margin_y = (
-        max(step for step in steps) for steps in zip(*((c.x.step, c.y.step) for c in cells), strict=True)
-    )
+    margin_x, margin_y = max(cell.x.step for cell in cells), max(cell.y.step for cell in cells)
     left, right = hull[:, 0].min() - margin_x / 2, hull[:, 1].max() + margin_x / 2
     top, bottom = hull[:, 2].min() - margin_y / 2, hull[:, 3].max() + margin_y / 2
     if ax is None:
