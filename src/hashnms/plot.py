@@ -68,7 +68,7 @@ def plot_boxes(
 ) -> Axes:
     """Draw boxes, on an image if there is one: coloured by label, the fainter the lower the score, the best on top.
 
-    All boxes are one collection, the last of `ax.collections`: 45,000 take about half a second, saved. The y axis
+    All boxes are one collection, the last of `ax.collections`: 45,000 take less than a second, saved. The y axis
     points down and x and y have one scale. The limits are those of the image, without one those of all boxes, so that
     pictures with different `keep` are alike. An ax that holds something already keeps its limits: draw detections, then
     the objects over them.
