@@ -20,6 +20,7 @@ from experiments.measure import Plan, Setting
 from experiments.methods import NUM_HASHES, Method
 from experiments.tables import Record, Row, boxes_of, described, time_of
 from hashnms import iou_lower_bound
+from hashnms.plot import plot_bound
 
 ALPHAS = tuple(round(0.5 + 0.05 * step, 2) for step in range(9))
 CANDIDATES = (100, 300, 1000, 2000, 3000, 5000, 9000)
@@ -133,13 +134,7 @@ def bound_record() -> Record:
 
 
 def _draw_bound(axes: Any, record: Record) -> None:
-    points = [(row["alpha"], row["bound"]) for row in record["rows"]]
-    axes.plot(*zip(*points, strict=True), label="lowest IoU of two boxes of a cell")
-    for alpha in (0.7, 0.73):
-        axes.plot(
-            alpha, iou_lower_bound(alpha), "o", markersize=4, label=f"alpha {alpha:g}: {iou_lower_bound(alpha):.4f}"
-        )
-    axes.set(xlabel="alpha", ylabel="IoU")
+    plot_bound(alphas=[row["alpha"] for row in record["rows"]], ax=axes)
 
 
 FIGURES: dict[str, Figure] = {

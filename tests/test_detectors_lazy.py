@@ -1,4 +1,4 @@
-"""`hashnms.detectors` and `hashnms.torch` are there without an import, and torch is imported when they are used."""
+"""Parts with an extra, such as `hashnms.torch`, are there without an import, and what they need is imported on use."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 import hashnms
 
-WITHOUT = "import sys; sys.modules.update(torch=None, torchvision=None); import hashnms, inspect"
+WITHOUT = "import sys; sys.modules.update(torch=None, torchvision=None, matplotlib=None); import hashnms, inspect"
 
 
 def run(code):
@@ -30,15 +30,17 @@ print(hashnms.torch is sys.modules["hashnms.torch"], hashnms.detectors is sys.mo
     assert run(code) == ["True False", "HNMS False", "accelerate True", "True True"]
 
 
-@pytest.mark.parametrize(("part", "needed"), [("torch", "torch"), ("detectors", "torchvision")])
+@pytest.mark.parametrize(("part", "needed"), [("torch", "torch"), ("detectors", "torchvision"), ("plot", "matplotlib")])
 @pytest.mark.parametrize("use", ["hashnms.{}", "hasattr(hashnms, '{}')", "exec('from hashnms import {}')"])
 def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, use):
     code = f"{WITHOUT}\ntry:\n    {use.format(part)}\nexcept ImportError as error:\n    print(error)"
     assert run(code) == [f'hashnms.{part} needs {needed}: pip install "hashnms[{part}]"']
 
 
-def test_without_torch_the_names_are_those_that_can_be_had():
-    code = f"{WITHOUT}\nprint({{'detectors', 'torch'}} & set(dir(hashnms)), len(inspect.getmembers(hashnms)) > 20)"
+def test_without_what_they_need_the_names_are_those_that_can_be_had():
+    code = (
+        f"{WITHOUT}\nprint({{'detectors', 'plot', 'torch'}} & set(dir(hashnms)), len(inspect.getmembers(hashnms)) > 20)"
+    )
     assert run(code) == ["set() True"]
 
 

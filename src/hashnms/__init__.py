@@ -47,10 +47,11 @@ __all__ = [
 ]
 
 #: Parts that are imported on first use, and what each needs, which has an extra of the part's name.
-_PARTS = {"detectors": "torchvision", "torch": "torch"}
+_PARTS = {"detectors": "torchvision", "plot": "matplotlib", "torch": "torch"}
 
 if TYPE_CHECKING:
     from hashnms import detectors as detectors
+    from hashnms import plot as plot
     from hashnms import torch as torch
 else:  # checkers would take any name for one of the package
 
