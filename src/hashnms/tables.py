@@ -34,11 +34,23 @@ class _Usual:
 USUAL: Any = _Usual()
 
 #: The usual names of columns, compared without regard to case; the first that a table has is taken.
-IMAGE_NAMES = ("image_id", "image", "image_name", "img_id", "file_name", "filename", "image_path", "frame", "frame_id")
-LABEL_NAMES = ("category_id", "class_id", "label", "class", "category", "cls", "class_name", "label_id")
+IMAGE_NAMES = (
+    "image_id",
+    "image",
+    "image_name",
+    "img_id",
+    "file_name",
+    "filename",
+    "image_path",
+    "frame",
+    "frame_id",
+    "images",
+)
+LABEL_NAMES = ("category_id", "class_id", "label", "class", "category", "cls", "class_name", "label_id", "labels")
 SCORE_NAMES = ("score", "confidence", "conf", "scores", "probability")
 BOX_NAMES: tuple[tuple[tuple[str, ...], BoxFormatName], ...] = (
     (("bbox",), "xywh"),  # as COCO has it
+    (("boxes",), "xyxy"),  # as torchvision has it
     (("x1", "y1", "x2", "y2"), "xyxy"),
     (("xmin", "ymin", "xmax", "ymax"), "xyxy"),
     (("x_min", "y_min", "x_max", "y_max"), "xyxy"),

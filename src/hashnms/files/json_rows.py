@@ -90,7 +90,8 @@ class JsonSource(Source):
 
     def raws(self, text: bytes) -> list[Any]:
         """The rows of a text, each as its bytes."""
-        return _RAW_LINES.decode_lines(text) if self._lines else _RAWS.decode(text)
+        rows: list[Any] = _RAW_LINES.decode_lines(text) if self._lines else _RAWS.decode(text)
+        return rows
 
     def _names(self) -> list[str] | None:
         """The keys of the first object; None if there is none."""
@@ -260,9 +261,9 @@ def _keys(rows: list[Any], columns: Columns) -> pa.Table:
 def _ids(values: list[Any]) -> Any:
     """Whole numbers, or strings."""
     try:
-        return pa.array(np.fromiter(values, np.int64, len(values)))
-    except (ValueError, TypeError, OverflowError):
-        return pa.array([value if isinstance(value, str) else str(value) for value in values], pa.string())
+        return pa.array(values, pa.int64() if values and isinstance(values[0], int) else pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([str(value) for value in values], pa.string())
 
 
 def _explained(error: Exception, row: bytes) -> str:
