@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from hashnms._arrow import BadRow
 from hashnms._frames import replaced
 from hashnms._validate import BoxFormatName
 from hashnms.tables import Columns, OnBad
@@ -115,3 +117,30 @@ class Writer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the file."""
+
+
+def joined_keys(parts: Sequence[Rows], starts: Sequence[int] | None = None) -> pa.Table:
+    """The keys of all, of each from its start on. Columns of the same name may not differ in type between files."""
+    tables = [rows.keys.slice(start) for rows, start in zip(parts, starts or [0] * len(parts), strict=True)]
+    try:
+        return pa.concat_tables(tables)
+    except pa.ArrowInvalid:
+        schema = parts[0].keys.schema
+        for rows in parts[1:]:
+            for name in schema.names:
+                need, got = schema.field(name).type, rows.keys.schema.field(name).type
+                if need != got:
+                    kind = "integers or strings throughout" if kinds.is_string(need) or kinds.is_string(got) else need
+                    raise rows.source.error(rows.first, f"column {name} must be {kind}, got {need} and {got}") from None
+        raise
+
+
+def located(error: BadRow, parts: Sequence[Rows], starts: Sequence[int] | None = None) -> FileError:
+    """The error of a row of several parts, with the file and the row in it."""
+    row = error.row
+    for rows, start in zip(parts, starts or [0] * len(parts), strict=True):
+        if row < len(rows) - start:
+            problem = f"column {error.column} must be {error.need}, got {error.got}"
+            return rows.source.error(rows.first + start + row, problem)
+        row -= len(rows) - start
+    raise error

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from hashnms._arrow import BadRow
 from hashnms._validate import BoxFormatName
-from hashnms.files.formats import FORMATS, Format, expanded, output_format
+from hashnms.files.formats import Format, expanded, output_format
 from hashnms.files.output import STANDARD, beside, spooled
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located
 from hashnms.files.scattered import Scattered
 from hashnms.pipeline import Suppression
 from hashnms.tables import OnBad, changes_scores, kept_rows
@@ -121,10 +121,6 @@ class _Part:
     rows: Rows
     start: int = 0
 
-    @property
-    def keys(self) -> pa.Table:
-        return self.rows.keys.slice(self.start)
-
 
 @dataclass
 class _Job:
@@ -182,7 +178,7 @@ class _Job:
         """Decide all images, but not the one at the end if more may come, and write. Returns what waits."""
         if not parts:
             return []
-        keys = _joined(parts)
+        keys = joined_keys([part.rows for part in parts], [part.start for part in parts])
         decided = len(keys)
         image = parts[0].rows.source.columns.image
         if image is not None and (finished or not last):
@@ -206,7 +202,7 @@ class _Job:
         try:
             kept = kept_rows(keys, self.chain, columns, on_bad=self.reading.on_bad)
         except BadRow as error:
-            raise _located(error, parts) from None
+            raise located(error, [part.rows for part in parts], [part.start for part in parts]) from None
         except TypeError as error:
             raise FileError(f"{parts[0].rows.source.path}: {error}") from None
         keep = np.zeros(len(keys), bool)
@@ -240,7 +236,7 @@ class _Job:
                 try:
                     self.bad += scattered.add(rows.keys, on_bad=self.reading.on_bad)
                 except BadRow as error:
-                    raise _located(error, [_Part(rows)]) from None
+                    raise located(error, [rows]) from None
                 self.boxes_in += len(rows)
             scattered.decide(self.chain, lambda done: self.progress(done, "suppressing"))
             first = 0
@@ -257,22 +253,6 @@ def _cost(rows: Rows) -> int:
     return rows.nbytes + 3 * int(rows.keys.nbytes) + 64 * len(rows)
 
 
-def _joined(parts: list[_Part]) -> pa.Table:
-    """The keys of all. Columns of the same name may differ in type between files."""
-    try:
-        return pa.concat_tables([part.keys for part in parts])
-    except pa.ArrowInvalid:
-        first = parts[0].rows
-        for part in parts[1:]:
-            for name in first.keys.schema.names:
-                one, other = first.keys.schema, part.rows.keys.schema
-                if name not in other.names or one.field(name).type != other.field(name).type:
-                    need = f"column {name} must be {one.field(name).type} as before"
-                    got = other.field(name).type if name in other.names else "no such column"
-                    raise part.rows.source.error(part.rows.first, f"{need}, got {got}") from None
-        raise
-
-
 def _start_of_last(images: Any) -> int:
     """Where the rows of the last image begin; they must be the last rows."""
     if not images[-1].is_valid:
@@ -282,18 +262,3 @@ def _start_of_last(images: Any) -> int:
     if not same[len(same) - count :].all():
         raise _NotGrouped
     return len(same) - count
-
-
-def _located(error: BadRow, parts: list[_Part]) -> FileError:
-    """The error of a row of several parts, with the file and the row in it."""
-    row = error.row
-    for part in parts:
-        count = len(part.rows) - part.start
-        if row < count:
-            problem = f"column {error.column} must be {error.need}, got {error.got}"
-            return part.rows.source.error(part.rows.first + part.start + row, problem)
-        row -= count
-    raise error
-
-
-__all__ = ["FORMATS", "FileError", "Summary", "suppress"]

@@ -1,0 +1,113 @@
+"""What the commands share: options, one line for an error, and a bar that shows how far they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+console = Console()
+on_stderr = Console(stderr=True)
+
+InputsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="IN...", help="Files, folders or patterns of one format; - is standard input.", show_default=False),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", "-f", help="Of the input: coco, jsonl, csv, tsv, mot, yolo, visdrone, parquet, feather, npz. Default: by its suffix."),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(help="Columns with unusual names: image=frame,label=kind,score=conf,boxes=left/top/right/bottom."),
+]
+HeaderOption = Annotated[str | None, typer.Option(help="Names of the columns of a CSV file without a header: image,x1,y1,x2,y2,class,score.")]
+BoxFormatOption = Annotated[str | None, typer.Option(help="xyxy, xywh or cxcywh. Default: what the names of the columns usually mean.")]
+AgnosticOption = Annotated[bool, typer.Option("--class-agnostic", help="Boxes of different classes may suppress each other.")]
+SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out bad rows and say how many, instead of stopping at the first.")]
+ReportOption = Annotated[Path | None, typer.Option(help="Also write an HTML page to look at: tables, plots, boxes before and after.")]
+ImagesOption = Annotated[Path | None, typer.Option(help="The folder of the images, for the report.")]
+ShowOption = Annotated[int, typer.Option(min=0, help="How many images the report shows.")]
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Errors of data and usage end with exit code 2, others with 1; each is one line on stderr."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: say nothing more
+        raise typer.Exit(1) from None
+    except (ValueError, TypeError, ImportError) as error:
+        _fail(str(error), 2)
+    except OSError as error:
+        where = "" if error.filename is None else f": {error.filename}"
+        _fail(f"{error.strerror or error}{where}", 2 if isinstance(error, FileNotFoundError | IsADirectoryError) else 1)
+    except MemoryError:
+        _fail("not enough memory: the boxes of one image must fit", 1)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", message)  # from files: no new lines, no terminal codes
+    print(f"error: {line}", file=sys.stderr)
+    raise typer.Exit(code) from None
+
+
+@contextmanager
+def progress_bar(text: str) -> Iterator[Callable[[float, str], None]]:
+    """A bar on a terminal, nothing elsewhere. Call what it gives with the share that is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=on_stderr, disable=not on_stderr.is_terminal, transient=True) as progress:
+        task = progress.add_task(text, total=1.0)
+        yield lambda done, description=text: progress.update(task, completed=done, description=description)
+
+
+def columns_of(text: str | None, class_agnostic: bool) -> dict[str, Any]:
+    """The roles of columns from `image=frame,score=conf`."""
+    roles: dict[str, Any] = {}
+    for part in filter(None, (text or "").split(",")):
+        role, equals, name = part.partition("=")
+        role = {"class": "label", "box": "boxes", "bbox": "boxes"}.get(role.strip(), role.strip())
+        if not equals or role not in ("image", "label", "boxes", "score"):
+            raise ValueError(f"--columns must be such as image=frame,score=conf (image, label, boxes, score), got {part!r}")
+        roles[role] = tuple(name.split("/")) if role == "boxes" and "/" in name else (name or None)
+    if class_agnostic:
+        roles["label"] = None
+    return roles
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """Names from `a,b,c`."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def bytes_of(text: str | None) -> int | None:
+    """A size such as 500M or 2G."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    if found is None or float(found[1]) == 0:
+        raise ValueError(f"--memory must be a size such as 500M or 2G, got {text!r}")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def needs_files() -> None:
+    """Say what to install where the packages that read files are not there."""
+    try:
+        import msgspec  # noqa: F401, PLC0415
+        import pyarrow  # noqa: F401, ICN001, PLC0415
+    except ImportError as error:
+        raise ImportError(f'files need {error.name}: pip install "hashnms[files]"') from None

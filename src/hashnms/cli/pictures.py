@@ -1,0 +1,38 @@
+"""Pictures: where those of a dataset are, and how a drawing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
+_KINDS = (".png", ".svg", ".pdf", ".jpg")
+
+
+def saved(axes: Any, path: Path) -> None:
+    """Write a figure, beside and then into place."""
+    from hashnms.files.output import beside  # noqa: PLC0415
+
+    if path.suffix.lower() not in _KINDS:
+        raise ValueError(f"{path} must end in one of {', '.join(_KINDS)}, got {path.suffix!r}")
+    with beside(path) as temporary:
+        axes.figure.savefig(temporary, dpi=150, bbox_inches="tight")
+
+
+def image_file(folder: Path | None, image: Any) -> Path | None:
+    """The picture of an image: named as its id, with zeros in front as COCO has them, or with its own suffix."""
+    if folder is None:
+        return None
+    if not folder.is_dir():
+        raise ValueError(f"--images must be a folder, got {folder}")
+    names = [str(image)]
+    if isinstance(image, int) or str(image).isdigit():
+        names.append(f"{int(image):012d}")
+    for name in names:
+        exact = folder / name
+        found = [exact] if Path(name).suffix.lower() in _SUFFIXES else []
+        found += [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
+        for path in found:
+            if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+                return path
+    return None

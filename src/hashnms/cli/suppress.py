@@ -1,0 +1,84 @@
+"""`hashnms suppress`: detections of files in, those that are kept out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hashnms.cli.common import (
+    AgnosticOption,
+    BoxFormatOption,
+    ColumnsOption,
+    FormatOption,
+    HeaderOption,
+    ImagesOption,
+    InputsArgument,
+    ReportOption,
+    ShowOption,
+    SkipBadOption,
+    bytes_of,
+    columns_of,
+    names_of,
+    needs_files,
+    one_line_errors,
+    progress_bar,
+)
+
+
+def command(
+    inputs: InputsArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file or folder to write; - is standard output.", show_default=False)],
+    suppression: Annotated[
+        str, typer.Option("--suppression", "-s", help="What to do: nms:0.5, hnms:0.73/1+nms:0.5, softnms:gaussian/0.5 ...")
+    ] = "nms:0.5",
+    format: FormatOption = None,
+    to: Annotated[str | None, typer.Option(help="The format of the output. Default: by its suffix, or that of the input.")] = None,
+    columns: ColumnsOption = None,
+    header: HeaderOption = None,
+    box_format: BoxFormatOption = None,
+    class_agnostic: AgnosticOption = False,
+    skip_bad: SkipBadOption = False,
+    memory: Annotated[str | None, typer.Option(help="How much to use, such as 2G. Default: a quarter of the machine's.")] = None,
+    report: ReportOption = None,
+    images: ImagesOption = None,
+    show: ShowOption = 12,
+) -> None:
+    """Suppress the boxes of detections in files, image by image and class by class.
+
+    Rows that are kept stay as they are, in their order; Soft-NMS changes their score and nothing else. Files may be
+    larger than memory. The output appears when it is complete; after an error the old one is as it was.
+
+    Examples:
+
+    - `hashnms suppress results.json -o kept.json -s nms:0.5`
+    - `hashnms suppress 'tiles/*.parquet' -o kept.parquet -s hnms:0.73/1+nms:0.5 --memory 2G`
+    - `hashnms suppress det.txt -f mot -o kept.txt -s softnms:gaussian/0.5`
+    - `hashnms suppress labels/ -f yolo -o kept/ -s nms:0.45+limit:300`
+    - `cat results.jsonl | hashnms suppress - -f jsonl -o - > kept.jsonl`
+    """
+    with one_line_errors():
+        needs_files()
+        from hashnms import files  # noqa: PLC0415
+
+        roles = columns_of(columns, class_agnostic)
+        how: dict[str, Any] = {
+            "format": format,
+            "columns": roles,
+            "header": names_of(header),
+            "box_format": box_format,
+            "on_bad": "drop" if skip_bad else "raise",
+        }
+        with progress_bar("suppressing") as progress:
+            summary = files.suppress(
+                inputs, output, suppression, to=to, memory=bytes_of(memory), progress=progress, **how
+            )
+        print(summary, file=sys.stderr)
+        if report is not None:
+            from hashnms.cli.reports import report_of_files  # noqa: PLC0415
+
+            with progress_bar("report"):
+                report_of_files(report, inputs, [suppression], how, images, show)
+            print(f"report: {report}", file=sys.stderr)
