@@ -51,7 +51,6 @@ class Task:
         """Checked: an error says what does not fit."""
         _validate.finite_rows(found.boxes)
         _validate.finite_scores(found.scores)
-        _validate.finite_rows(truth.boxes, "gt_boxes")
         labels = _of_both("labels", found.labels, truth.labels, len(found), len(truth))
         images = _of_both("images", found.images, truth.images, len(found), len(truth))
         return cls(found, truth, *labels, *images)

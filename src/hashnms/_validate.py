@@ -21,6 +21,7 @@ from hashnms._tensors import array_of, is_proxy, is_tensor
 
 Array = NDArray[Any]
 Name = TypeVar("Name", bound=str)
+Method = TypeVar("Method")
 
 BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
 BOX_FORMATS: tuple[BoxFormatName, ...] = ("xyxy", "xywh", "cxcywh")
@@ -235,6 +236,17 @@ def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
         if type(step) not in kinds:
             raise TypeError(f"{need}, got {step!r}")
     return chain
+
+
+def methods_list(suppressions: Any, of: Callable[[Any], Method]) -> list[Method]:
+    """One or more suppressions, each made by `of` of what is given for it."""
+    need = "suppressions must be a list of one or more suppressions or notations"
+    if isinstance(suppressions, str) or not isinstance(suppressions, Iterable):
+        raise TypeError(f"{need}, got {suppressions!r}")
+    methods = [of(one) for one in suppressions]
+    if not methods:
+        raise ValueError(f"{need}, got none")
+    return methods
 
 
 def no_iou_threshold(iou_threshold: Any, alpha_for_bound: Callable[[float], float]) -> NoReturn:

@@ -81,6 +81,7 @@ class Truth:
 
     def __post_init__(self) -> None:
         boxes = _validate.boxes_array(self.boxes, "gt_boxes")
+        _validate.finite_rows(boxes, "gt_boxes")
         _set(
             self,
             boxes=boxes,
