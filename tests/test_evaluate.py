@@ -1,19 +1,23 @@
-"""Agreement of two kept sets, average precision and recall."""
+"""Agreement of two kept sets, average precision and recall, COCO's summary."""
 
+import math
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hashnms import Suppression
 from hashnms.boxes import pairwise_iou
-from hashnms.evaluate import Agreement, agreement, average_precision, matched_agreement
+from hashnms.detections import Detections, Truth
+from hashnms.evaluate import Agreement, agreement, average_precision, coco_summary, matched_agreement
 from tests.support.boxes import REAL
 
 needs_coco = pytest.mark.skipif(find_spec("faster_coco_eval") is None, reason="faster-coco-eval is not installed")
 
 TRUTH = ([[0.0, 0.0, 10.0, 10.0], [20.0, 0.0, 30.0, 10.0]], [7, 7])
 FOUND = ([[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 60.0, 10.0], [20.0, 0.0, 30.0, 10.0]], [0.9, 0.8, 0.7], [7, 7, 7])
+FLAT = Detections(*FOUND)
 
 
 def test_agreement_counts_common_boxes_in_any_order():
@@ -129,10 +133,216 @@ def test_wrong_arguments_are_refused():
         (ValueError, r"gt_boxes must have shape \(N, 4\), got \(1, 3\)", ([FOUND], [([[0, 0, 1]], [1])]), {}),
         (ValueError, r"mask of ignored boxes must have shape \(2,\)", ([FOUND], [(*TRUTH, [True])]), {}),
         (ValueError, "labels must be given", ([FOUND], [(TRUTH[0], None)]), {}),
+        (ValueError, "labels must be given", ([(*FOUND[:2], None)], [TRUTH]), {}),
+        (ValueError, "scores must be finite, got nan in row 0", ([(FOUND[0], [np.nan] * 3, FOUND[2])], [TRUTH]), {}),
+        (ValueError, "gt_boxes must be finite, got .* in row 0", ([FOUND], [([[0, 0, np.inf, 1]], [1])]), {}),
+        (ValueError, "labels must be given of both .* got None of ground truth", (FLAT, Truth([[0, 0, 1, 1]])), {}),
+        (ValueError, "images must be given of both .* got None of detections", (FLAT, Truth(*TRUTH, [0, 0])), {}),
+        (ValueError, r"areas must have shape \(2,\)", ([FOUND], [(*TRUTH, None, [1.0])]), {}),
+        (
+            ValueError,
+            "areas must be finite and at least 0, got -1.0 in row 1",
+            ([FOUND], [(*TRUTH, None, [1, -1])]),
+            {},
+        ),
     ]
     for kind, message, arguments, options in cases:
         with pytest.raises(kind, match=message):
             average_precision(*arguments, **options)
+
+
+def random_images(seed, *, labels=5, images=6, found=60, truths=12):
+    """Detections near the truth, some of another label, with equal scores; an image without truth, one without any."""
+    rng = np.random.default_rng(seed)
+    detections, truth = [], []
+    for number in range(images):
+        count = 0 if number == 1 else truths
+        corner, size = rng.uniform(0, 300, (truths, 2)), np.exp(rng.uniform(1, 5.5, (truths, 2)))
+        boxes, of_labels = np.concatenate([corner, corner + size], axis=1), rng.integers(0, labels, truths) * 3
+        some = rng.integers(0, truths, 0 if number == 2 else found)
+        near = boxes[some] + rng.normal(0, 0.05, (len(some), 4)) * np.tile(size[some], 2)
+        near[:, 2:] = np.maximum(near[:, :2], near[:, 2:])
+        near_labels = np.where(rng.random(len(some)) < 0.8, of_labels[some], 3 * rng.integers(0, labels + 1, len(some)))
+        detections.append((near.astype(np.float32), rng.integers(0, 30, len(some)) / 30, near_labels))
+        ignore = rng.random(truths) < 0.2
+        areas = size.prod(axis=1) * rng.uniform(0.3, 1, truths)
+        truth.append(tuple(values[:count] for values in (boxes, of_labels, ignore, areas)))
+    return detections, truth
+
+
+def coco_run(detections, truths, label=None, *, max_detections=None, recalls=None, wide=False):
+    """faster-coco-eval on dicts made one by one. Of one label: ignored regions are for it, whatever theirs is."""
+    from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415
+
+    gts: list[dict[str, Any]] = []
+    dts: list[dict[str, Any]] = []
+    for image, (boxes, labels, ignore, areas) in enumerate(truths):
+        for (x1, y1, x2, y2), of_label, crowd, area in zip(boxes.tolist(), labels, ignore, areas, strict=True):
+            if label is None or of_label == label or crowd:
+                entry = {"id": len(gts) + 1, "image_id": image, "bbox": [x1, y1, x2 - x1, y2 - y1], "area": float(area)}
+                category = int(of_label if label is None else label)
+                gts.append({**entry, "category_id": category, "iscrowd": int(crowd)})
+    for image, (boxes, scores, labels) in enumerate(detections):
+        for (x1, y1, x2, y2), score, of_label in zip(boxes.tolist(), scores, labels, strict=True):
+            if label is None or of_label == label:
+                entry = {"image_id": image, "bbox": [x1, y1, x2 - x1, y2 - y1], "score": float(score)}
+                dts.append({**entry, "category_id": int(of_label)})
+    categories = sorted({entry["category_id"] for entry in gts + dts})
+    truth_set = COCO(
+        {
+            "images": [{"id": image} for image in range(len(truths))],
+            "categories": [{"id": category} for category in categories],
+            "annotations": gts,
+        }
+    )
+    run = COCOeval_faster(truth_set, truth_set.loadRes(dts), iouType="bbox")
+    if max_detections is not None:
+        run.params.maxDets = list(max_detections)
+    if recalls is not None:
+        run.params.recThrs = recalls
+    if wide:
+        run.params.areaRng, run.params.areaRngLbl = [[0, 1e300]], ["all"]
+    run.evaluate()
+    run.accumulate()
+    return run
+
+
+@needs_coco
+@pytest.mark.parametrize("style", ["coco", "voc", "voc07"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("max_detections", [1000, 5])
+def test_all_labels_in_one_run_are_each_label_alone(style, seed, max_detections):
+    """Bit for bit: as it was done before."""
+    detections, truths = random_images(seed)
+    result = average_precision(detections, truths, style=style, max_detections=max_detections)
+    precisions, recalls = {}, []
+    for label in np.unique(np.concatenate([labels[~ignore] for _, labels, ignore, _ in truths])).tolist():
+        count = sum(int(np.sum((labels == label) & ~ignore)) for _, labels, ignore, _ in truths)
+        steps = {"coco": np.linspace(0, 1, 101), "voc07": np.linspace(0, 1, 11)}
+        at = steps.get(style, np.arange(1, count + 1) / count)
+        run = coco_run(detections, truths, label, max_detections=[max_detections], recalls=at, wide=True)
+        precisions[label] = np.asarray(run.eval["precision"])[:, :, 0, 0, 0].mean(axis=1)
+        recalls.append(np.asarray(run.eval["recall"])[:, 0, 0, 0])
+    assert result.ap_50 == {label: precision[0] for label, precision in precisions.items()}
+    assert result.map == np.array(list(precisions.values())).mean()
+    assert result.recall == np.array(recalls).mean()
+    assert result.recall_50 == np.array(recalls)[:, 0].mean()
+
+
+@needs_coco
+def test_flat_and_image_by_image_are_the_same():
+    """Whatever the numbers of the images, and in whatever order the rows of different images stand."""
+    detections, truths = random_images(7)
+    detections = [
+        (boxes, np.arange(len(scores)) + k / 10, labels) for k, (boxes, scores, labels) in enumerate(detections)
+    ]
+    flat, flat_truth = Detections.of_images(detections), Truth.of_images(truths)
+    by_turns = np.argsort(np.concatenate([np.arange(len(scores)) for _, scores, _ in detections]), kind="stable")
+    assert flat.images is not None
+    assert flat_truth.images is not None
+    mixed = Detections(
+        flat.boxes[by_turns], flat.scores[by_turns], flat.labels[by_turns], 10**12 - 5 * flat.images[by_turns]
+    )
+    mixed_truth = Truth(
+        flat_truth.boxes, flat_truth.labels, 10**12 - 5 * flat_truth.images, flat_truth.ignore, flat_truth.areas
+    )
+    expected = average_precision(detections, truths)
+    assert average_precision(flat, flat_truth) == expected == average_precision(flat, truths)
+    assert average_precision(mixed, mixed_truth) == expected
+    assert coco_summary(flat, flat_truth) == coco_summary(detections, truths)
+
+
+@needs_coco
+def test_without_labels_and_images_all_are_of_one():
+    boxes, scores, _ = FOUND
+    result = average_precision(Detections(boxes, scores), Truth(TRUTH[0]), style="voc")
+    assert result.ap_50 == {0: pytest.approx(5 / 6)}
+
+
+@needs_coco
+def test_a_region_of_another_label_counts_unless_regions_are_by_label():
+    boxes, labels = TRUTH
+    truth = [([*boxes, [40.0, 0.0, 100.0, 10.0]], [*labels, 3], [False, False, True])]
+    assert average_precision([FOUND], truth).map_50 == 1.0
+    assert average_precision([FOUND], truth, ignore_by_label=True).map_50 == pytest.approx((51 + 50 * 2 / 3) / 101)
+    assert coco_summary([FOUND], truth, ignore_by_label=False).values["AP50"] == 1.0
+    assert coco_summary([FOUND], truth).values["AP50"] == pytest.approx((51 + 50 * 2 / 3) / 101)
+
+
+@needs_coco
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("max_detections", [(1, 10, 100), (2, 3, 7)])
+def test_the_summary_is_that_of_faster_coco_eval(seed, max_detections):
+    """With crowds, areas that are not those of boxes, an image without truth, one without detections."""
+    detections, truths = random_images(seed)
+    run = coco_run(detections, truths, max_detections=max_detections)
+    run.summarize()
+    result = coco_summary(detections, truths, max_detections=max_detections)
+    assert list(result.values.values()) == pytest.approx(run.stats.tolist(), abs=1e-12)
+    precision = run.eval["precision"][..., 0, -1]
+    for k, label in enumerate(run.params.catIds):
+        if label in result.ap:
+            assert result.ap[label] == pytest.approx(precision[:, :, k].mean(), abs=1e-12)
+            assert result.ap_50[label] == pytest.approx(precision[0, :, k].mean(), abs=1e-12)
+        else:
+            assert (precision[:, :, k] == -1).all()
+
+
+@needs_coco
+def test_the_lines_of_the_summary_are_those_of_coco():
+    detections, truths = random_images(0)
+    printed: list[str] = []
+    run = coco_run(detections, truths)
+    run.print_function = printed.append
+    run.summarize()
+    assert coco_summary(detections, truths).lines() == printed[:12]
+
+
+@needs_coco
+def test_the_summary_by_hand():
+    """Two small objects and a large one; the large one and one small one are found, in this order of scores."""
+    truth = Truth([[0, 0, 10, 10], [20, 0, 30, 10], [0, 100, 100, 200]], [1, 1, 1])
+    found = Detections([[0, 100, 100, 200], [0, 0, 10, 10]], [0.9, 0.8], [1, 1])
+    result = coco_summary(found, truth)
+    two_thirds = 67 / 101  # recalls 0, 0.01 ... 0.66
+    expected = {"AP": two_thirds, "AP50": two_thirds, "AP75": two_thirds, "APs": 51 / 101, "APm": np.nan, "APl": 1.0}
+    expected |= {"AR1": 1 / 3, "AR10": 2 / 3, "AR100": 2 / 3, "ARs": 0.5, "ARm": np.nan, "ARl": 1.0}
+    assert result.values == pytest.approx(expected, nan_ok=True)
+    assert list(result.values) == list(expected)
+    assert result.lines()[4] == " Average Precision  (AP) @[ IoU=0.50:0.95 | area=medium | maxDets=100 ] = -1.000"
+    assert result.lines()[1] == " Average Precision  (AP) @[ IoU=0.50      | area=   all | maxDets=100 ] = 0.663"
+    real = coco_summary(found, Truth(truth.boxes, truth.labels, areas=[2000.0, 90.0, 9000.0]))  # one is medium now
+    assert (real.values["APm"], real.values["APs"], real.values["APl"]) == (
+        1.0,
+        0.0,
+        pytest.approx(math.nan, nan_ok=True),
+    )
+
+
+@needs_coco
+def test_the_summary_of_nothing():
+    nothing = Detections(np.zeros((0, 4)), [], [], [])
+    truth = Truth([[0, 0, 10, 10], [0, 0, 50, 50]], [1, 2], [0, 0])
+    empty = coco_summary(nothing, truth)
+    assert {name: value for name, value in empty.values.items() if value != 0} == pytest.approx(
+        {"APl": np.nan, "ARl": np.nan}, nan_ok=True
+    )
+    assert empty.ap == empty.ap_50 == {1: 0.0, 2: 0.0}
+    one = coco_summary(Detections([[0, 0, 10, 10]], [0.5], [1], [0]), truth)  # and nothing of the other label
+    assert one.ap == {1: pytest.approx(1.0), 2: 0.0}
+    without = coco_summary(Detections([[0, 0, 10, 10]], [0.5], [1], [0]), Truth(np.zeros((0, 4)), [], []))
+    assert all(map(math.isnan, without.values.values()))
+    assert without.lines()[0].endswith("= -1.000")
+    assert coco_summary([], []).ap == {}
+
+
+@needs_coco
+def test_most_detections_are_three_that_rise():
+    for wrong in [(1, 10), (10, 1, 100), (1, 1, 2), (0, 1, 2)]:
+        with pytest.raises(ValueError, match="max_detections must be"):
+            coco_summary(FLAT, Truth(*TRUTH), max_detections=wrong)
+    with pytest.raises(TypeError, match="max_detections must be 3 integers"):
+        coco_summary(FLAT, Truth(*TRUTH), max_detections=100)
 
 
 @needs_coco

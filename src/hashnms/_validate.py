@@ -23,6 +23,9 @@ Array = NDArray[Any]
 Name = TypeVar("Name", bound=str)
 Instance = TypeVar("Instance")
 
+
+Method = TypeVar("Method")
+
 BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
 BOX_FORMATS: tuple[BoxFormatName, ...] = ("xyxy", "xywh", "cxcywh")
 
@@ -84,6 +87,41 @@ def plain_arrays(
     box_array = boxes_array(boxes)
     count = len(box_array)
     return box_array, scores_array(scores, count), labels_array(labels, count), labels_array(images, count, "images")
+
+
+def given_labels(labels: Any) -> Any:
+    """Labels that must be there."""
+    if labels is None:
+        raise ValueError("labels must be given, of detections and of ground truth, got None")
+    return labels
+
+
+def ignore_array(ignore: Any, num_boxes: int) -> Array:
+    """A mask of the boxes that are ignored regions, none of them by default."""
+    array = np.zeros(num_boxes, bool) if ignore is None else np.asarray(ignore, dtype=bool)
+    if array.shape != (num_boxes,):
+        raise ValueError(f"a mask of ignored boxes must have shape ({num_boxes},), got {array.shape}")
+    return array
+
+
+def areas_array(areas: Any, num_boxes: int) -> Array:
+    """Areas of objects, one for each box, from 0 on."""
+    array = _one_for_each_box("areas", _real_array("areas", areas), num_boxes)
+    bad = ~((array >= 0) & np.isfinite(array))
+    if bad.any():
+        raise ValueError(f"areas must be finite and at least 0, got {_first_row(array, bad)}")
+    return array
+
+
+def ascending_counts(name: str, counts: Any, num: int) -> tuple[int, ...]:
+    """So many integers from 1 on, each greater than the one before."""
+    need = f"{name} must be {num} integers, each greater than the one before"
+    if isinstance(counts, str) or not isinstance(counts, Iterable):
+        raise TypeError(f"{need}, got {counts!r}")
+    values = tuple(count_value(name, count) for count in counts)
+    if len(values) != num or list(values) != sorted(set(values)):
+        raise ValueError(f"{need}, got {values}")
+    return values
 
 
 def grouped_arrays(boxes: Any, scores: Any, idxs: Any) -> tuple[Array, Array, Array]:
@@ -201,6 +239,17 @@ def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
         if type(step) not in kinds:
             raise TypeError(f"{need}, got {step!r}")
     return chain
+
+
+def methods_list(suppressions: Any, of: Callable[[Any], Method]) -> list[Method]:
+    """One or more suppressions, each made by `of` of what is given for it."""
+    need = "suppressions must be a list of one or more suppressions or notations"
+    if isinstance(suppressions, str) or not isinstance(suppressions, Iterable):
+        raise TypeError(f"{need}, got {suppressions!r}")
+    methods = [of(one) for one in suppressions]
+    if not methods:
+        raise ValueError(f"{need}, got none")
+    return methods
 
 
 def no_iou_threshold(iou_threshold: Any, alpha_for_bound: Callable[[float], float]) -> NoReturn:
@@ -339,14 +388,19 @@ def legal_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None
 
 def legal_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = None) -> None:
     """Say which box is not finite or inside out."""
-    not_finite = ~np.isfinite(boxes).all(axis=1)
-    if not_finite.any():
-        raise ValueError(f"{name} must be finite, got {_first_row(boxes, not_finite, rows)}")
+    finite_rows(boxes, name, rows)
     inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
     if inverted.any():
         need = "x2 >= x1 and y2 >= y1" if box_format == "xyxy" else "width >= 0 and height >= 0"
         hint = "; did you mean box_format='xywh'?" if (boxes[:, 2:] >= 0).all() else ""
         raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted, rows)}{hint}")
+
+
+def finite_rows(boxes: Array, name: str = "boxes", rows: Any = None) -> None:
+    """Say which box is not finite."""
+    not_finite = ~np.isfinite(boxes).all(axis=1)
+    if not_finite.any():
+        raise ValueError(f"{name} must be finite, got {_first_row(boxes, not_finite, rows)}")
 
 
 def finite_scores(scores: Array, rows: Any = None) -> None:

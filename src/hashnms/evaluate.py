@@ -1,17 +1,23 @@
-"""How good a suppression is: average precision against ground truth, and agreement with the exact method."""
+"""How good a suppression is: average precision against ground truth, and agreement with the exact method.
+
+`average_precision` and `coco_summary` are by faster-coco-eval (`pip install "hashnms[eval]"`). They take detections and
+truth of many images, flat (`Detections`, `Truth`) or image by image.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hashnms import _validate
+from hashnms._coco import IOUS, Task
 from hashnms._validate import Array
 from hashnms.boxes import pairwise_iou
+from hashnms.detections import Detections, Truth
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,14 @@ def _matched_share(some: Array, others: Array, boxes: Array, labels: Array | Non
 
 
 ApStyle = Literal["coco", "voc", "voc07"]
-_COCO_IOUS = np.linspace(0.5, 0.95, 10)
+#: Flat, or of each image boxes (N, 4) xyxy, scores (N,) and labels (N,).
+AnyDetections: TypeAlias = Detections | Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]]
+#: Flat, or of each image boxes (M, 4), labels (M,) and maybe the mask (M,) of ignored regions and areas (M,).
+AnyTruth: TypeAlias = Truth | Sequence[tuple[ArrayLike | None, ...]]
+
+_COCO_RECALLS = np.linspace(0, 1, 101)
+_ANY_AREA = {"all": [0.0, 1e300]}
+_COCO_AREAS = {"all": [0.0, 1e10], "small": [0.0, 32.0**2], "medium": [32.0**2, 96.0**2], "large": [96.0**2, 1e10]}
 
 
 @dataclass(frozen=True)
@@ -99,126 +112,164 @@ class AveragePrecision:
 
 
 def average_precision(
-    detections: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]],
-    truths: Sequence[tuple[ArrayLike, ...]],
+    detections: AnyDetections,
+    truths: AnyTruth,
     *,
     style: ApStyle = "coco",
     max_detections: int = 1000,
+    ignore_by_label: bool = False,
 ) -> AveragePrecision:
     """Average precision and recall of detections, by faster-coco-eval (`pip install "hashnms[eval]"`).
 
     A detection goes to the box of its label, not yet taken, with the highest IoU. Where it goes to none but lies in an
-    ignored region it does not count.
+    ignored region it does not count. An image without truth counts too: what is found there is wrong.
 
     Args:
-        detections: of each image boxes (N, 4) xyxy, scores (N,) and labels (N,): what a suppression left.
-        truths: of each image boxes (M, 4), labels (M,) and, if there are any, a mask (M,) of those that are ignored
-            regions, for all labels.
+        detections: what a suppression left: `Detections`, or of each image boxes (N, 4) xyxy, scores (N,) and labels
+            (N,).
+        truths: `Truth`, or of each image boxes (M, 4), labels (M,) and, if there are any, a mask (M,) of those that are
+            ignored regions.
         style: how the area under the precision-recall curve is taken: at 101 recalls ("coco"), all of it ("voc", as
             from 2010 on) or at 11 recalls ("voc07").
         max_detections: of each image and label at most so many count, the best. COCO has 100; crowds need more.
+        ignore_by_label: whether an ignored region is one for its own label only, as COCO's crowds, or for all labels.
 
     >>> found = [([[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 60.0, 10.0]], [0.9, 0.8], [1, 1])]
     >>> average_precision(found, [([[0.0, 0.0, 10.0, 10.0], [20.0, 0.0, 30.0, 10.0]], [1, 1])]).recall_50
     0.5
     """
-    if style not in ("coco", "voc", "voc07"):
-        raise ValueError(f"style must be one of coco, voc, voc07, got {style!r}")
+    _validate.choice_value("style", style, ("coco", "voc", "voc07"))
     max_detections = _validate.count_value("max_detections", max_detections)
-    if len(detections) != len(truths):
-        raise ValueError(
-            f"truths must be one for each of the {len(detections)} images of detections, got {len(truths)}"
-        )
-    images = [_Image.of(*pair) for pair in zip(detections, truths, strict=True)]
-    labels = np.unique(np.concatenate([image.gt_labels[~image.gt_ignore] for image in images] or [np.zeros(0)]))
-    of_labels = [_of_label(images, label, style, max_detections) for label in labels.astype(np.int64)]
-    precisions, recalls = (np.array(values) for values in zip(*of_labels, strict=True)) if of_labels else (_NONE, _NONE)
+    task = task_of(detections, truths)
+    labels = task.labels()
+    if len(labels) == 0:
+        return AveragePrecision(np.nan, np.nan, np.nan, np.nan, {})
+    if style == "voc":  # recall rises in steps that differ from label to label
+        counts = [int(np.sum(task.truth_labels[~task.truth.ignore] == label)) for label in labels]
+        recalls_of = [(labels[[k]], np.arange(1, count + 1) / count) for k, count in enumerate(counts)]
+    else:
+        recalls_of = [(labels, _COCO_RECALLS if style == "coco" else np.linspace(0, 1, 11))]
+    runs = [_means(task, some, steps, max_detections, ignore_by_label) for some, steps in recalls_of]
+    precisions, recalls = (np.concatenate(means) for means in zip(*runs, strict=True))
     return AveragePrecision(
         map=float(precisions.mean()),
         map_50=float(precisions[:, 0].mean()),
         recall=float(recalls.mean()),
         recall_50=float(recalls[:, 0].mean()),
-        ap_50={int(label): float(precision[0]) for label, precision in zip(labels, precisions, strict=False)},
+        ap_50=dict(zip(labels.tolist(), precisions[:, 0].tolist(), strict=True)),
     )
 
 
-_NONE = np.full((1, len(_COCO_IOUS)), np.nan)
+def _means(
+    task: Task, labels: Array, recalls: Array, max_detections: int, ignore_by_label: bool
+) -> tuple[Array, Array]:
+    """The average precision and the greatest recall of each label at each IoU."""
+    curves = task.curves(
+        labels, recalls=recalls, max_detections=[max_detections], ranges=_ANY_AREA, ignore_by_label=ignore_by_label
+    )
+    precision = np.ascontiguousarray(curves.precision[..., 0, 0].transpose(2, 0, 1))  # label, IoU, recall
+    return precision.mean(axis=2), np.ascontiguousarray(curves.recall[..., 0, 0].T)
+
+
+def task_of(detections: AnyDetections, truths: AnyTruth) -> Task:
+    """Both flat, and checked."""
+    if not isinstance(detections, Detections) and not isinstance(truths, Truth) and len(detections) != len(truths):
+        raise ValueError(
+            f"truths must be one for each of the {len(detections)} images of detections, got {len(truths)}"
+        )
+    return Task.of(
+        detections if isinstance(detections, Detections) else Detections.of_images(detections),
+        truths if isinstance(truths, Truth) else Truth.of_images(truths),
+    )
 
 
 @dataclass(frozen=True)
-class _Image:
-    boxes: Array
-    scores: Array
-    labels: Array
-    gt_boxes: Array
-    gt_labels: Array
-    gt_ignore: Array
+class CocoSummary:
+    """The twelve numbers of COCO by their names, AP, AP50 ... ARl, and those of each label. NaN: there is no truth."""
 
-    @classmethod
-    def of(cls, detected: tuple[Any, ...], truth: tuple[Any, ...]) -> _Image:
-        boxes, scores, labels, _ = _validate.plain_arrays(*detected)
-        gt_boxes = _validate.boxes_array(truth[0], "gt_boxes")
-        gt_labels = _validate.labels_array(truth[1], len(gt_boxes))
-        gt_ignore = np.asarray(truth[2] if len(truth) > 2 else np.zeros(len(gt_boxes)), dtype=bool)
-        if labels is None or gt_labels is None:
-            raise ValueError("labels must be given, of detections and of ground truth, got None")
-        if gt_ignore.shape != (len(gt_boxes),):
-            raise ValueError(f"a mask of ignored boxes must have shape ({len(gt_boxes)},), got {gt_ignore.shape}")
-        return cls(boxes, scores, labels, gt_boxes, gt_labels, gt_ignore)
+    values: dict[str, float]
+    ap: dict[int, float]  # of each label, at IoU 0.5, 0.55, ... 0.95
+    ap_50: dict[int, float]  # of each label, at IoU 0.5
+    max_detections: tuple[int, ...]
+
+    def lines(self) -> list[str]:
+        """The twelve lines that pycocotools prints; -1 is its NaN."""
+        return [
+            f" {'Average Recall' if line.recall else 'Average Precision':<18} {'(AR)' if line.recall else '(AP)'} "
+            f"@[ IoU={line.iou or '0.50:0.95':<9} | area={line.area:>6} | maxDets={line.most:>3} ] = "
+            f"{-1.0 if np.isnan(value) else value:0.3f}"
+            for line, value in zip(_lines(self.max_detections), self.values.values(), strict=True)
+        ]
 
 
-def _of_label(images: list[_Image], label: int, style: ApStyle, max_detections: int) -> tuple[Array, Array]:
-    """The average precision and the greatest recall of a label at each IoU."""
-    try:
-        from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415
-    except ImportError as error:
-        need = 'average_precision needs faster-coco-eval: pip install "hashnms[eval]"'
-        raise ImportError(need) from error
-    truths = list(_annotations(images, label))
-    num_truths = sum(not truth["iscrowd"] for truth in truths)
-    dataset = {
-        "images": [{"id": number} for number in range(len(images))],
-        "categories": [{"id": 1}],
-        "annotations": truths,
-    }
-    truth_set = COCO(dataset)
-    evaluation = COCOeval_faster(truth_set, truth_set.loadRes(list(_results(images, label))), iouType="bbox")
-    evaluation.params.maxDets = [max_detections]
-    evaluation.params.areaRng, evaluation.params.areaRngLbl = [[0, 1e300]], ["all"]
-    recalls = {"coco": np.linspace(0, 1, 101), "voc07": np.linspace(0, 1, 11)}
-    evaluation.params.recThrs = recalls.get(style, np.arange(1, num_truths + 1) / num_truths)  # voc: every step
-    evaluation.evaluate()
-    evaluation.accumulate()
-    precision = np.asarray(evaluation.eval["precision"])[:, :, 0, 0, 0]  # IoU, recall
-    return precision.mean(axis=1), np.asarray(evaluation.eval["recall"])[:, 0, 0, 0]
+@dataclass(frozen=True)
+class _Line:
+    """What one of the twelve numbers is the mean of."""
+
+    name: str
+    most: int  # detections
+    recall: bool = False
+    iou: str = ""  # all of them
+    area: str = "all"
 
 
-def _annotations(images: list[_Image], label: int) -> Iterator[dict[str, Any]]:
-    """The boxes of a label and all ignored regions."""
-    number = 0
-    for image_number, image in enumerate(images):
-        for row in np.flatnonzero((image.gt_labels == label) | image.gt_ignore):
-            number += 1
-            box = _xywh(image.gt_boxes[row])
-            crowd = int(image.gt_ignore[row])
-            area = max(box[2] * box[3], 0.0)
-            yield {
-                "id": number,
-                "image_id": image_number,
-                "category_id": 1,
-                "bbox": box,
-                "area": area,
-                "iscrowd": crowd,
-            }
+def _lines(max_detections: tuple[int, ...]) -> list[_Line]:
+    """In the order of COCO."""
+    most = max_detections[-1]
+    sizes = [size for size in _COCO_AREAS if size != "all"]
+    return [
+        _Line("AP", most),
+        _Line("AP50", most, iou="0.50"),
+        _Line("AP75", most, iou="0.75"),
+        *(_Line(f"AP{size[0]}", most, area=size) for size in sizes),
+        *(_Line(f"AR{count}", count, recall=True) for count in max_detections),
+        *(_Line(f"AR{size[0]}", most, recall=True, area=size) for size in sizes),
+    ]
 
 
-def _results(images: list[_Image], label: int) -> Iterator[dict[str, Any]]:
-    for image_number, image in enumerate(images):
-        for row in np.flatnonzero(image.labels == label):
-            score = float(image.scores[row])
-            yield {"image_id": image_number, "category_id": 1, "bbox": _xywh(image.boxes[row]), "score": score}
+def coco_summary(
+    detections: AnyDetections,
+    truths: AnyTruth,
+    *,
+    max_detections: Sequence[int] = (1, 10, 100),
+    ignore_by_label: bool = True,
+) -> CocoSummary:
+    """The twelve numbers of COCO, as pycocotools computes them, by faster-coco-eval (`pip install "hashnms[eval]"`).
 
+    Args:
+        detections: as of `average_precision`.
+        truths: `Truth`, or of each image boxes (M, 4), labels (M,), a mask (M,) of ignored regions or None, and areas
+            (M,) or None. Areas say which objects are small, medium and large; by default they are those of the boxes.
+        max_detections: three, each greater than the one before: of each image and label at most so many count in
+            AR1, AR10 and AR100, which are named after them. All else takes the last.
+        ignore_by_label: whether an ignored region is one for its own label only, as COCO's crowds, or for all labels.
 
-def _xywh(box: Array) -> list[float]:
-    x1, y1, x2, y2 = (float(value) for value in box)
-    return [x1, y1, x2 - x1, y2 - y1]
+    >>> found = [([[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 60.0, 10.0]], [0.9, 0.8], [1, 1])]
+    >>> summary = coco_summary(found, [([[0.0, 0.0, 10.0, 10.0], [20.0, 0.0, 30.0, 10.0]], [1, 1])])
+    >>> summary.values["AR100"]
+    0.5
+    >>> summary.lines()[6]
+    ' Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets=  1 ] = 0.500'
+    """
+    counts = _validate.ascending_counts("max_detections", max_detections, 3)
+    task = task_of(detections, truths)
+    labels, lines = task.labels(), _lines(counts)
+    if len(labels) == 0:
+        return CocoSummary({line.name: np.nan for line in lines}, {}, {}, counts)
+    curves = task.curves(
+        labels,
+        recalls=_COCO_RECALLS,
+        max_detections=counts,
+        ranges=_COCO_AREAS,
+        ignore_by_label=ignore_by_label,
+    )
+    values = {}
+    for line in lines:
+        area, most = list(_COCO_AREAS).index(line.area), counts.index(line.most)
+        measured = (curves.recall if line.recall else curves.precision)[..., area, most]
+        some = measured[np.isclose(IOUS, float(line.iou))] if line.iou else measured
+        there = some[some > -1]
+        values[line.name] = float(there.mean()) if len(there) else np.nan
+    of_labels = curves.precision[..., 0, -1].mean(axis=1)  # IoU, label
+    ap, ap_50 = (dict(zip(labels.tolist(), means.tolist(), strict=True)) for means in (of_labels.mean(0), of_labels[0]))
+    return CocoSummary(values, ap, ap_50, counts)

@@ -1,0 +1,97 @@
+"""`hashnms compare`: methods side by side on the same detections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hashnms.cli.common import (
+    AgnosticOption,
+    BoxFormatOption,
+    ColumnsOption,
+    FormatOption,
+    HeaderOption,
+    ImagesOption,
+    InputsArgument,
+    ReportOption,
+    ShowOption,
+    SkipBadOption,
+    columns_of,
+    console,
+    names_of,
+    needs_files,
+    one_line_errors,
+    progress_bar,
+)
+
+_OUTPUTS = ("text", "json", "csv", "markdown")
+
+
+def command(
+    inputs: InputsArgument,
+    suppressions: Annotated[
+        list[str], typer.Option("--suppression", "-s", help="A method; give it several times. The first is the one that others are compared with.", show_default=False)
+    ],
+    truth: Annotated[Path | None, typer.Option(help="Ground truth, a COCO dataset (JSON): adds mAP and recall.")] = None,
+    sweep: Annotated[
+        list[str] | None, typer.Option(help="Values of a parameter: alpha=0.5:0.9:0.05, k=1:4, top=100,1000,9000, iou=0.3:0.7:0.1, sigma, limit, score.")
+    ] = None,
+    max_dets: Annotated[int, typer.Option(min=1, help="At most so many boxes of an image and class count for mAP.")] = 1000,
+    rounds: Annotated[int, typer.Option(min=1, help="How many times each method is timed.")] = 5,
+    output: Annotated[str, typer.Option("--output", "-o", help=f"How the table is printed: {', '.join(_OUTPUTS)}.")] = "text",
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    header: HeaderOption = None,
+    box_format: BoxFormatOption = None,
+    class_agnostic: AgnosticOption = False,
+    skip_bad: SkipBadOption = False,
+    report: ReportOption = None,
+    images: ImagesOption = None,
+    show: ShowOption = 12,
+) -> None:
+    """Compare methods on the detections of files: boxes, time, agreement with the first, and mAP if the truth is known.
+
+    Examples:
+
+    - `hashnms compare results.json -s nms:0.5 -s hnms:0.73/1+nms:0.5 -s softnms:gaussian/0.5 --truth truth.json`
+    - `hashnms compare results.json -s nms:0.5 -s hnms:0.7/1+nms:0.5 --sweep alpha=0.5:0.9:0.05 --report sweep.html`
+    - `hashnms compare tiles.parquet -s nms:0.5 -s top:9000+nms:0.5 --sweep top=100,1000,9000 -o markdown`
+    """
+    with one_line_errors():
+        needs_files()
+        from hashnms import compare as library  # noqa: PLC0415
+        from hashnms.cli import reports  # noqa: PLC0415
+        from hashnms.files.loading import load  # noqa: PLC0415
+        from hashnms.files.truth import load_truth  # noqa: PLC0415
+
+        if output not in _OUTPUTS:
+            raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}")
+        methods: list[Any] = library.sweep(suppressions, sweep) if sweep else list(suppressions)
+        how: dict[str, Any] = {
+            "format": format,
+            "columns": columns_of(columns, class_agnostic),
+            "header": names_of(header),
+            "box_format": box_format,
+            "on_bad": "drop" if skip_bad else "raise",
+        }
+        with progress_bar("reading") as progress:
+            loaded = load(inputs, reports.reading_of(how), format)
+            known = None if truth is None else load_truth(truth, loaded)
+            rows = library.compare(
+                loaded.detections if known is None else known.detections,
+                methods,
+                truth=None if known is None else known.truth,
+                max_detections=max_dets,
+                ignore_by_label=True,
+                rounds=rounds,
+                progress=lambda done, total: progress(done / total, "comparing"),
+            )
+        if output == "text":
+            title = f"{len(loaded.detections):,} boxes of {max(len(loaded.images), 1):,} images"
+            console.print(library.as_table(rows, title))
+        else:
+            print({"json": library.as_json, "csv": library.as_csv, "markdown": library.as_markdown}[output](rows).rstrip())
+        if report is not None:
+            reports.write(report, loaded, rows, images, show)

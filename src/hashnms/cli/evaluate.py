@@ -1,0 +1,75 @@
+"""`hashnms evaluate`: the usual numbers of COCO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from hashnms.cli.common import (
+    BoxFormatOption,
+    ColumnsOption,
+    FormatOption,
+    HeaderOption,
+    InputsArgument,
+    SkipBadOption,
+    columns_of,
+    console,
+    names_of,
+    needs_files,
+    one_line_errors,
+)
+
+
+def command(
+    inputs: InputsArgument,
+    truth: Annotated[Path, typer.Option(help="Ground truth: a COCO dataset (JSON).", show_default=False)],
+    max_dets: Annotated[str, typer.Option(help="At most so many boxes of an image and class count; three numbers.")] = "1,10,100",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    header: HeaderOption = None,
+    box_format: BoxFormatOption = None,
+    skip_bad: SkipBadOption = False,
+) -> None:
+    """Evaluate detections against ground truth: the twelve lines of COCO, and the average precision of each class.
+
+    Example: `hashnms evaluate kept.json --truth instances_val.json --max-dets 10,100,1000`
+    """
+    with one_line_errors():
+        needs_files()
+        from hashnms.cli.reports import reading_of  # noqa: PLC0415
+        from hashnms.evaluate import coco_summary  # noqa: PLC0415
+        from hashnms.files.loading import load  # noqa: PLC0415
+        from hashnms.files.truth import load_truth  # noqa: PLC0415
+
+        try:
+            counts = tuple(int(count) for count in max_dets.split(","))
+        except ValueError:
+            raise ValueError(f"--max-dets must be three numbers such as 1,10,100, got {max_dets!r}") from None
+        how = {"columns": columns_of(columns, False), "header": names_of(header), "box_format": box_format}
+        loaded = load(inputs, reading_of({**how, "on_bad": "drop" if skip_bad else "raise"}), format)
+        known = load_truth(truth, loaded)
+        summary = coco_summary(known.detections, known.truth, max_detections=counts)
+        if as_json:
+            console.print_json(data=_plain(summary, known.labels))
+            return
+        for line in summary.lines():
+            print(line)
+        table = Table("class", "AP", "AP50", box=SIMPLE)
+        for label, value in summary.ap.items():
+            table.add_row(escape(known.labels[label]), f"{100 * value:.1f}", f"{100 * summary.ap_50[label]:.1f}")
+        console.print(table)
+
+
+def _plain(summary: Any, names: list[str]) -> dict[str, Any]:
+    """As JSON has it: no NaN."""
+    numbers = {name: None if value != value else value for name, value in summary.values.items()}  # noqa: PLR0124
+    classes = [
+        {"class": names[label], "AP": value, "AP50": summary.ap_50[label]} for label, value in summary.ap.items()
+    ]
+    return {**numbers, "classes": classes}

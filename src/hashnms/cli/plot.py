@@ -1,0 +1,78 @@
+"""`hashnms plot`: the boxes of an image before and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hashnms.cli.common import (
+    AgnosticOption,
+    BoxFormatOption,
+    ColumnsOption,
+    FormatOption,
+    HeaderOption,
+    InputsArgument,
+    columns_of,
+    console,
+    names_of,
+    needs_files,
+    one_line_errors,
+)
+
+
+def command(
+    inputs: InputsArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False)],
+    suppression: Annotated[str, typer.Option("--suppression", "-s", help="What to do: nms:0.5 ...")] = "nms:0.5",
+    image: Annotated[str | None, typer.Option(help="The id of the image. Default: the one with most boxes.")] = None,
+    images: Annotated[Path | None, typer.Option(help="The folder of the images.")] = None,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    header: HeaderOption = None,
+    box_format: BoxFormatOption = None,
+    class_agnostic: AgnosticOption = False,
+) -> None:
+    """Draw the boxes of an image before and after a suppression.
+
+    Example: `hashnms plot results.json --image 42 --images val2017 -s nms:0.5 -o 42.png`
+    """
+    with one_line_errors():
+        needs_files()
+        from hashnms import plot  # noqa: PLC0415
+        from hashnms.cli.pictures import image_file, saved  # noqa: PLC0415
+        from hashnms.cli.reports import reading_of  # noqa: PLC0415
+        from hashnms.files.loading import load  # noqa: PLC0415
+
+        how = {"columns": columns_of(columns, class_agnostic), "header": names_of(header), "box_format": box_format}
+        loaded = load(inputs, reading_of({**how, "on_bad": "raise"}), format)
+        number = _number(image, loaded)
+        rows, found = loaded.rows_of(number), loaded.detections
+        file = image_file(images, loaded.images[number]) if loaded.images else None
+        if images is not None and file is None:
+            raise ValueError(f"{images} must have a picture of image {loaded.images[number]!r}, got none")
+        axes = plot.plot_before_after(
+            found.boxes[rows],
+            found.scores[rows],
+            suppression,
+            labels=None if found.labels is None else found.labels[rows],
+            image=None if file is None else str(file),
+            label_names=[str(label) for label in loaded.labels] or None,
+        )
+        saved(axes[0], output)
+        console.print(f"{output}", highlight=False, soft_wrap=True)
+
+
+def _number(image: str | None, loaded: Any) -> int:
+    """Of the image with this id, or of the one with most boxes."""
+    if not len(loaded.detections):
+        raise ValueError("detections must be of one image at least, got none")
+    if image is None:
+        counts = {number: len(loaded.rows_of(number)) for number in range(max(len(loaded.images), 1))}
+        return max(counts, key=lambda number: counts[number])
+    names = [str(name) for name in loaded.images]
+    if image not in names:
+        some = ", ".join(names[:5])
+        raise ValueError(f"--image must be one of the {len(names):,} images, such as {some}, got {image!r}")
+    return names.index(image)

@@ -1,0 +1,121 @@
+"""The HTML page of `--report`: methods, plots, and some of the images with their boxes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hashnms.cli.pictures import image_file
+from hashnms.compare import Compared, as_dicts, compare
+from hashnms.files.loading import Loaded, load
+from hashnms.files.rows import Reading
+from hashnms.pipeline import Suppression
+from hashnms.report import Method, Picture, Report, outcome_of, parameters_of, write_report
+
+#: Pictures for a page; more boxes than these are cut to the best.
+_MOST_BOXES = 100_000
+
+
+def report_of_files(
+    path: Path, inputs: Sequence[str], suppressions: list[str], how: dict[str, Any], images: Path | None, show: int
+) -> None:
+    """The page of what suppressions do to the detections of files."""
+    loaded = load(inputs, reading_of(how), how["format"])
+    write(path, loaded, compare(loaded.detections, suppressions, rounds=3), images, show)
+
+
+def reading_of(how: dict[str, Any]) -> Reading:
+    """How files are read, from the options of a command."""
+    header = how["header"]
+    return Reading(how["columns"], how["box_format"], None if header is None else tuple(header), how["on_bad"])
+
+
+def write(path: Path, loaded: Loaded, rows: list[Compared], images: Path | None, show: int) -> None:
+    """The page of methods that were compared."""
+    names = [row.method for row in rows]
+    counts = {"raw": _counts(loaded, np.arange(len(loaded.detections)))}
+    for name in names:
+        counts[name] = _counts(loaded, _kept(loaded, name))
+    subtitle = f"{len(loaded.detections):,} boxes of {max(len(loaded.images), 1):,} images"
+    title = names[0] if len(names) == 1 else f"{len(names)} methods"
+    pictures = [_picture(loaded, number, names, images) for number in _chosen(loaded, show)]
+    write_report(Report(f"hashnms: {title}", subtitle, methods_of(rows), pictures, counts), path)
+
+
+def methods_of(rows: list[Compared]) -> list[Method]:
+    """The table of the page."""
+    hidden = ("method", "parameters", "boxes_in")
+    methods = []
+    for row, values in zip(rows, as_dicts(rows), strict=True):
+        known = {name: value for name, value in values.items() if name not in hidden and name not in row.parameters}
+        methods.append(Method(row.method, known, parameters_of(row.method)))
+    return methods
+
+
+def _kept(loaded: Loaded, name: str) -> Any:
+    found = loaded.detections
+    return Suppression.parse(name)(found.boxes, found.scores, found.labels, found.images).keep
+
+
+def _counts(loaded: Loaded, rows: Any) -> list[int]:
+    """How many of these rows each image has."""
+    if loaded.detections.images is None:
+        return [len(rows)]
+    return np.bincount(loaded.detections.images[rows], minlength=len(loaded.images)).tolist()
+
+
+def _chosen(loaded: Loaded, show: int) -> list[int]:
+    """The images with most boxes: where suppression does most."""
+    counts = np.array(_counts(loaded, np.arange(len(loaded.detections))))
+    return sorted(np.argsort(-counts, kind="stable")[:show].tolist())
+
+
+def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None) -> Picture:
+    found, rows = loaded.detections, loaded.rows_of(number)
+    if len(rows) > _MOST_BOXES:
+        rows = np.sort(rows[np.argsort(-found.scores[rows], kind="stable")[:_MOST_BOXES]])
+    boxes, scores = found.boxes[rows].astype(np.float32), found.scores[rows].astype(np.float32)
+    labels = None if found.labels is None else found.labels[rows]
+    outcomes = {name: outcome_of(name, boxes, scores, labels) for name in names}
+    name = str(loaded.images[number]) if loaded.images else "image"
+    file = image_file(folder, loaded.images[number]) if loaded.images else None
+    content = None if file is None else file.read_bytes()
+    size = None if content is None else image_size(content)
+    if size is None:
+        content = None
+        size = tuple(np.ceil(boxes[:, 2:].max(axis=0, initial=1.0)).tolist())
+    return Picture(name, *size, boxes, scores, labels, [str(label) for label in loaded.labels], outcomes, content)
+
+
+def image_size(content: bytes) -> tuple[float, float] | None:
+    """Width and height of a PNG, JPEG or WebP picture by its header; None of anything else."""
+    if content[:8] == b"\x89PNG\r\n\x1a\n":
+        width, height = struct.unpack(">II", content[16:24])
+        return float(width), float(height)
+    if content[:2] == b"\xff\xd8":
+        return _jpeg_size(content)
+    try:
+        import io  # noqa: PLC0415
+
+        from PIL import Image  # noqa: PLC0415
+
+        with Image.open(io.BytesIO(content)) as picture:
+            return (float(picture.width), float(picture.height)) if picture.format == "WEBP" else None
+    except (ImportError, OSError):
+        return None
+
+
+def _jpeg_size(content: bytes) -> tuple[float, float] | None:
+    """From the frame header, the first marker C0 to CF that is not C4, C8 or CC."""
+    place = 2
+    while place + 9 < len(content) and content[place] == 0xFF:
+        marker, length = content[place + 1], struct.unpack(">H", content[place + 2 : place + 4])[0]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", content[place + 5 : place + 9])
+            return float(width), float(height)
+        place += 2 + length
+    return None
