@@ -7,13 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 import hashnms.cli
+from hashnms.cli import common
 
 runner = CliRunner()
 
 
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch):
-    monkeypatch.setattr(hashnms.cli.console, "_width", 200)
+    monkeypatch.setattr(common.console, "_width", 200)
 
 
 def run(*arguments):
@@ -38,7 +39,7 @@ def test_demo_prints_a_row_for_each_method_and_for_each_with_a_pre_filter():
 
 
 def test_demo_fits_a_terminal_of_80_columns(monkeypatch):
-    monkeypatch.setattr(hashnms.cli.console, "_width", 80)
+    monkeypatch.setattr(common.console, "_width", 80)
     output = run("demo", "--boxes", "45000").output
     assert max(map(len, output.splitlines())) <= 80
     assert "…" not in output

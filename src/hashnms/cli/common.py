@@ -19,21 +19,37 @@ on_stderr = Console(stderr=True)
 
 InputsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="IN...", help="Files, folders or patterns of one format; - is standard input.", show_default=False),
+    typer.Argument(
+        metavar="IN...", help="Files, folders or patterns of one format; - is standard input.", show_default=False
+    ),
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", "-f", help="Of the input: coco, jsonl, csv, tsv, mot, yolo, visdrone, parquet, feather, npz. Default: by its suffix."),
+    typer.Option(
+        "--format",
+        "-f",
+        help="Of the input: coco, jsonl, csv, tsv, mot, yolo, visdrone, parquet, feather, npz. Default: by its suffix.",
+    ),
 ]
 ColumnsOption = Annotated[
     str | None,
     typer.Option(help="Columns with unusual names: image=frame,label=kind,score=conf,boxes=left/top/right/bottom."),
 ]
-HeaderOption = Annotated[str | None, typer.Option(help="Names of the columns of a CSV file without a header: image,x1,y1,x2,y2,class,score.")]
-BoxFormatOption = Annotated[str | None, typer.Option(help="xyxy, xywh or cxcywh. Default: what the names of the columns usually mean.")]
-AgnosticOption = Annotated[bool, typer.Option("--class-agnostic", help="Boxes of different classes may suppress each other.")]
-SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out bad rows and say how many, instead of stopping at the first.")]
-ReportOption = Annotated[Path | None, typer.Option(help="Also write an HTML page to look at: tables, plots, boxes before and after.")]
+HeaderOption = Annotated[
+    str | None, typer.Option(help="Names of the columns of a CSV file without a header: image,x1,y1,x2,y2,class,score.")
+]
+BoxFormatOption = Annotated[
+    str | None, typer.Option(help="xyxy, xywh or cxcywh. Default: what the names of the columns usually mean.")
+]
+AgnosticOption = Annotated[
+    bool, typer.Option("--class-agnostic", help="Boxes of different classes may suppress each other.")
+]
+SkipBadOption = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out bad rows and say how many, instead of stopping at the first.")
+]
+ReportOption = Annotated[
+    Path | None, typer.Option(help="Also write an HTML page to look at: tables, plots, boxes before and after.")
+]
 ImagesOption = Annotated[Path | None, typer.Option(help="The folder of the images, for the report.")]
 ShowOption = Annotated[int, typer.Option(min=0, help="How many images the report shows.")]
 
@@ -69,7 +85,11 @@ def progress_bar(text: str) -> Iterator[Callable[[float, str], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=on_stderr, disable=not on_stderr.is_terminal, transient=True) as progress:
         task = progress.add_task(text, total=1.0)
-        yield lambda done, description=text: progress.update(task, completed=done, description=description)
+
+        def update(done: float, description: str = text) -> None:
+            progress.update(task, completed=done, description=description)
+
+        yield update
 
 
 def columns_of(text: str | None, class_agnostic: bool) -> dict[str, Any]:
@@ -79,7 +99,9 @@ def columns_of(text: str | None, class_agnostic: bool) -> dict[str, Any]:
         role, equals, name = part.partition("=")
         role = {"class": "label", "box": "boxes", "bbox": "boxes"}.get(role.strip(), role.strip())
         if not equals or role not in ("image", "label", "boxes", "score"):
-            raise ValueError(f"--columns must be such as image=frame,score=conf (image, label, boxes, score), got {part!r}")
+            raise ValueError(
+                f"--columns must be such as image=frame,score=conf (image, label, boxes, score), got {part!r}"
+            )
         roles[role] = tuple(name.split("/")) if role == "boxes" and "/" in name else (name or None)
     if class_agnostic:
         roles["label"] = None
@@ -108,6 +130,6 @@ def needs_files() -> None:
     """Say what to install where the packages that read files are not there."""
     try:
         import msgspec  # noqa: F401, PLC0415
-        import pyarrow  # noqa: F401, ICN001, PLC0415
+        import pyarrow  # noqa: F401, PLC0415
     except ImportError as error:
         raise ImportError(f'files need {error.name}: pip install "hashnms[files]"') from None

@@ -32,15 +32,30 @@ _OUTPUTS = ("text", "json", "csv", "markdown")
 def command(
     inputs: InputsArgument,
     suppressions: Annotated[
-        list[str], typer.Option("--suppression", "-s", help="A method; give it several times. The first is the one that others are compared with.", show_default=False)
+        list[str],
+        typer.Option(
+            "--suppression",
+            "-s",
+            help="A method; give it several times. The first is the one that others are compared with.",
+            show_default=False,
+        ),
     ],
-    truth: Annotated[Path | None, typer.Option(help="Ground truth, a COCO dataset (JSON): adds mAP and recall.")] = None,
-    sweep: Annotated[
-        list[str] | None, typer.Option(help="Values of a parameter: alpha=0.5:0.9:0.05, k=1:4, top=100,1000,9000, iou=0.3:0.7:0.1, sigma, limit, score.")
+    truth: Annotated[
+        Path | None, typer.Option(help="Ground truth, a COCO dataset (JSON): adds mAP and recall.")
     ] = None,
-    max_dets: Annotated[int, typer.Option(min=1, help="At most so many boxes of an image and class count for mAP.")] = 1000,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Values of a parameter: alpha=0.5:0.9:0.05, k=1:4, top=100,1000,9000; also iou, sigma, limit, score."
+        ),
+    ] = None,
+    max_dets: Annotated[
+        int, typer.Option(min=1, help="At most so many boxes of an image and class count for mAP.")
+    ] = 1000,
     rounds: Annotated[int, typer.Option(min=1, help="How many times each method is timed.")] = 5,
-    output: Annotated[str, typer.Option("--output", "-o", help=f"How the table is printed: {', '.join(_OUTPUTS)}.")] = "text",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help=f"How the table is printed: {', '.join(_OUTPUTS)}.")
+    ] = "text",
     format: FormatOption = None,
     columns: ColumnsOption = None,
     header: HeaderOption = None,
@@ -53,7 +68,7 @@ def command(
 ) -> None:
     """Compare methods on the detections of files: boxes, time, agreement with the first, and mAP if the truth is known.
 
-    Examples:
+    For example:
 
     - `hashnms compare results.json -s nms:0.5 -s hnms:0.73/1+nms:0.5 -s softnms:gaussian/0.5 --truth truth.json`
     - `hashnms compare results.json -s nms:0.5 -s hnms:0.7/1+nms:0.5 --sweep alpha=0.5:0.9:0.05 --report sweep.html`
@@ -92,6 +107,8 @@ def command(
             title = f"{len(loaded.detections):,} boxes of {max(len(loaded.images), 1):,} images"
             console.print(library.as_table(rows, title))
         else:
-            print({"json": library.as_json, "csv": library.as_csv, "markdown": library.as_markdown}[output](rows).rstrip())
+            print(
+                {"json": library.as_json, "csv": library.as_csv, "markdown": library.as_markdown}[output](rows).rstrip()
+            )
         if report is not None:
             reports.write(report, loaded, rows, images, show)

@@ -1,55 +1,36 @@
-"""The command line: parses, calls, prints."""
+"""`hashnms demo`: what it does to a crowded scene, beside what people have."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
-from hashnms import Hnms, Nms, SoftNms, Suppression, __version__, alpha_for_bound, iou_lower_bound
+import hashnms
+from hashnms import Suppression, iou_lower_bound
+from hashnms.cli.common import console, one_line_errors
 from hashnms.evaluate import agreement
-from hashnms.pipeline import Step
 from hashnms.synthetic import BOXES_PER_IMAGE, PRESETS, Scene, make_scene
 
-app = typer.Typer(
-    help="Fast non-maximum suppression for crowded scenes, by hashing boxes.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-console = Console()
 
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        console.print(f"hashnms {__version__}", highlight=False)
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command()
-def demo(
+def command(
     preset: Annotated[str, typer.Option(help=f"The kind of scene: {', '.join(PRESETS)}.")] = "parking_lot",
     boxes: Annotated[
         int, typer.Option(min=1, max=10**7, help="How many raw boxes the detector puts out.")
     ] = BOXES_PER_IMAGE,
-    alpha: Annotated[float, typer.Option(help="Cell size of HNMS, in (0, 1); greater means smaller cells.")] = 0.7,
+    iou: Annotated[float, typer.Option(help="The IoU threshold of NMS.")] = 0.5,
+    alpha: Annotated[float, typer.Option(help="Cell size of HNMS, in (0, 1); greater means smaller cells.")] = 0.73,
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same scene.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Also write an HTML page to look at the boxes.")] = None,
     detector: Annotated[
         bool,
         typer.Option(
@@ -59,62 +40,126 @@ def demo(
         ),
     ] = False,
 ) -> None:
-    """Make a crowded scene and suppress its raw boxes: NMS, HNMS and Soft-NMS, exactly and with HNMS in front."""
+    """Make a crowded scene and suppress its raw boxes: NMS as people have it, exact NMS, HNMS and Soft-NMS."""
     if detector:
         _demo_detector(seed)
         return
-    with _bad_values_as_usage_errors():
+    with one_line_errors():
         guaranteed = iou_lower_bound(alpha)
         scene = make_scene(preset, boxes, seed=seed)
-    exact, soft = Nms(round(guaranteed, 3)), SoftNms()
-    hashed = [Hnms(alpha, num_hashes) for num_hashes in range(1, 5)]
-    groups: list[list[tuple[Step, ...]]] = [
-        [(exact,), *((step,) for step in hashed), (hashed[0], exact)],
-        [(soft,), (hashed[0], soft)],
+        groups = _rows(scene, iou, alpha)
+        title = f"{preset}: {len(scene.gt_boxes):,} objects, {boxes:,} raw boxes, IoU {iou:g}"
+        table = Table(title=title, box=SIMPLE, collapse_padding=True)
+        for column in ("method", "kept", "time", "speed-up", "recall", "precision"):
+            table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
+        rows = list[_Row]()
+        for group in groups:
+            for row in group:
+                rows.append(row)
+                table.add_row(*row.cells(rows[0]))
+            table.add_section()
+        console.print(table)
+        console.print(
+            f"The first row is what people have. nms:{iou:g} is exact: it keeps the same boxes.\n"
+            "hnms:a/K keeps the best box of each hash cell, with alpha a and K hashes; boxes\n"
+            f"of a cell overlap by IoU {guaranteed:.3f} at least. a+b is both in a row. softnms is exact\n"
+            "Soft-NMS: it lowers scores. Recall: the share of the first row's boxes that are\n"
+            "kept too; precision: the share of the kept that it keeps. Best time of several.",
+            style="dim",
+            highlight=False,
+        )
+        if report is not None:
+            _write_report(report, title, scene, rows)
+            console.print(f"Look at the boxes in a browser: {report}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A method, measured."""
+
+    method: str
+    seconds: float
+    keep: Any
+
+    def cells(self, first: _Row) -> list[str]:
+        ratio = first.seconds / self.seconds
+        times = [f"{self.seconds * 1e3:,.2f} ms", f"{ratio:,.0f}x" if ratio >= 10 else f"{ratio:.1f}x"]
+        cells = [self.method, f"{len(self.keep):,}", *times]
+        if "soft" in self.method:  # has no set to agree with
+            return cells
+        agreed = agreement(self.keep, first.keep)
+        return [*cells, f"{agreed.recall:.1%}", f"{agreed.precision:.1%}"]
+
+
+def _rows(scene: Scene, iou: float, alpha: float) -> list[Iterator[_Row]]:
+    """The rows of the table in groups: NMS by others and by us, HNMS, Soft-NMS."""
+    others, data = _baseline(scene, iou)
+    exact = f"nms:{iou:g}"
+    hashed = [f"hnms:{alpha:g}/1", f"hnms:{alpha:g}/4", f"hnms:{alpha:g}/1+{exact}"]
+    return [
+        iter([*others, *_measured([exact], data)]),
+        _measured(hashed, data),
+        _measured(["softnms:gaussian/0.5"], data),
     ]
-    table = Table(
-        title=f"{preset}: {len(scene.gt_boxes):,} objects, {boxes:,} raw boxes", box=SIMPLE, collapse_padding=True
-    )
-    for column in ("method", "boxes\nin", "kept", "time", "speed-up", "recall", "precision"):
-        table.add_column(column, justify="left" if column == "method" else "right", vertical="bottom")
-    for chains in groups:
-        for row in _compared([Suppression(chain) for chain in chains], scene):
-            table.add_row(*row)
-        table.add_section()
-    console.print(table)
-    console.print(
-        f"nms:t is exact greedy NMS at IoU t, what torchvision keeps. hnms:a/K is HNMS\n"
-        f"with alpha a and K hashes: boxes of one cell overlap by IoU {guaranteed:.3f} at least.\n"
-        "softnms is exact Soft-NMS. a+b is both in a row; boxes in: what the last gets.\n"
-        "Speed-up and agreement are against the first of the group. Recall: the share\n"
-        "of its boxes that are kept too; precision: the share of the kept that it keeps\n"
-        "too. Times are the best of several runs.",
-        style="dim",
-        highlight=False,
-    )
 
 
-def _compared(suppressions: list[Suppression], scene: Scene) -> Iterator[list[str]]:
-    """A row of the demo's table for each; the first is the exact one."""
-    data = (scene.boxes, scene.scores, scene.labels)
-    exact_seconds, exact_keep = 0.0, None
-    for suppression in suppressions:
-        with console.status(f"{suppression} …"):
-            seconds, (keep, _) = _timed(partial(suppression, *data))
-            before = suppression.steps[:-1]
-            boxes_in = len(Suppression(before)(*data).keep) if before else len(scene.boxes)
-        if exact_keep is None:
-            exact_seconds, exact_keep = seconds, keep
-        agreed = agreement(keep, exact_keep)
-        yield [
-            str(suppression).replace("+", "\n+"),
-            f"{boxes_in:,}",
-            f"{len(keep):,}",
-            f"{seconds * 1e3:.2f} ms",
-            f"{exact_seconds / seconds:.1f}x",
-            f"{agreed.recall:.1%}",
-            f"{agreed.precision:.1%}",
-        ]
+def _measured(notations: list[str], data: tuple[Any, ...]) -> Iterator[_Row]:
+    for notation in notations:
+        with console.status(f"{notation} …"):
+            seconds, result = _timed(partial(Suppression.parse(notation), *data))
+        yield _Row(notation, seconds, np.asarray(result.keep))
+
+
+def _baseline(scene: Scene, iou: float) -> tuple[list[_Row], tuple[Any, ...]]:
+    """NMS of torchvision if it is there, else a loop in NumPy; and the data that all get: tensors, or arrays."""
+    arrays = (scene.boxes, scene.scores, scene.labels)
+    if find_spec("torchvision") is None:
+        with console.status("a NumPy loop …"):
+            seconds, keep = _timed(partial(_numpy_nms, *arrays, iou))
+        return [_Row("NMS, a NumPy loop", seconds, keep)], arrays
+    with console.status("torchvision's NMS …"):
+        import torch  # noqa: PLC0415
+        from torchvision.ops import batched_nms  # noqa: PLC0415
+
+        tensors = tuple(torch.from_numpy(values) for values in arrays)
+        seconds, keep = _timed(partial(batched_nms, *tensors, iou))
+    return [_Row("NMS, torchvision", seconds, np.asarray(keep))], tensors
+
+
+def _numpy_nms(boxes: Any, scores: Any, labels: Any, iou_threshold: float) -> Any:
+    """Greedy NMS as it is often written: one box against all that are left, class by class."""
+    keep = []
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        order = rows[np.argsort(-scores[rows], kind="stable")]
+        while len(order):
+            best, order = order[0], order[1:]
+            keep.append(best)
+            size = np.minimum(boxes[best, 2:], boxes[order, 2:]) - np.maximum(boxes[best, :2], boxes[order, :2])
+            overlap = np.maximum(size, 0).prod(axis=1)
+            order = order[overlap <= iou_threshold * (areas[best] + areas[order] - overlap)]
+    return np.array(keep, np.int64)
+
+
+def _write_report(path: Path, title: str, scene: Scene, rows: list[_Row]) -> None:
+    from hashnms.report import Method, Picture, Report, outcome_of, parameters_of, write_report  # noqa: PLC0415
+
+    ours = rows[1:]
+    methods = [
+        Method(
+            row.method,
+            {"kept": len(row.keep), "ms": 1e3 * row.seconds, "speed_up": rows[0].seconds / row.seconds},
+            parameters_of(row.method),
+        )
+        for row in ours
+    ]
+    outcomes = {row.method: outcome_of(row.method, scene.boxes, scene.scores, scene.labels) for row in ours}
+    width, height = np.ceil(scene.boxes[:, 2:].max(axis=0, initial=1.0)).tolist()
+    names = [f"class {label}" for label in range(int(scene.labels.max(initial=0)) + 1)]
+    picture = Picture("scene", width, height, scene.boxes, scene.scores, scene.labels, names, outcomes)
+    subtitle = f"Speed-up against {rows[0].method}: {1e3 * rows[0].seconds:,.1f} ms."
+    write_report(Report(f"hashnms {hashnms.__version__}: {title}", subtitle, methods, [picture]), path)
 
 
 def _demo_detector(seed: int) -> None:
@@ -139,36 +184,6 @@ def _demo_detector(seed: int) -> None:
         style="dim",
         highlight=False,
     )
-
-
-@app.command()
-def bound(
-    alpha: Annotated[float | None, typer.Option(help="Show the bound of this alpha only.")] = None,
-    iou: Annotated[float | None, typer.Option(help="Show the smallest alpha that guarantees this IoU.")] = None,
-) -> None:
-    """Show which IoU the boxes of one cell have at least, for an alpha, and which alpha an IoU needs."""
-    both = alpha is None and iou is None
-    if both or alpha is not None:
-        table = Table("alpha", "IoU that boxes of one cell have at least")
-        for value in [k / 20 for k in range(6, 20)] if alpha is None else [alpha]:
-            with _bad_values_as_usage_errors():
-                table.add_row(f"{value:.10g}", f"{iou_lower_bound(value):.5f}")
-        console.print(table)
-    if both or iou is not None:
-        table = Table("IoU to guarantee", "smallest alpha")
-        for value in (0.3, 0.5, 0.7, 0.9) if iou is None else [iou]:
-            with _bad_values_as_usage_errors():
-                table.add_row(f"{value:.10g}", f"{alpha_for_bound(value):.10g}")
-        console.print(table)
-
-
-@contextmanager
-def _bad_values_as_usage_errors() -> Iterator[None]:
-    """The library's own message, as an error of the command line."""
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _timed(call: Callable[[], Any], repeats: int = 7, enough: float = 1.0) -> tuple[float, Any]:

@@ -28,7 +28,9 @@ from hashnms.cli.common import (
 def command(
     inputs: InputsArgument,
     truth: Annotated[Path, typer.Option(help="Ground truth: a COCO dataset (JSON).", show_default=False)],
-    max_dets: Annotated[str, typer.Option(help="At most so many boxes of an image and class count; three numbers.")] = "1,10,100",
+    max_dets: Annotated[
+        str, typer.Option(help="At most so many boxes of an image and class count; three numbers.")
+    ] = "1,10,100",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     format: FormatOption = None,
     columns: ColumnsOption = None,

@@ -24,7 +24,9 @@ from hashnms.cli.common import (
 
 def command(
     inputs: InputsArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False)
+    ],
     suppression: Annotated[str, typer.Option("--suppression", "-s", help="What to do: nms:0.5 ...")] = "nms:0.5",
     image: Annotated[str | None, typer.Option(help="The id of the image. Default: the one with most boxes.")] = None,
     images: Annotated[Path | None, typer.Option(help="The folder of the images.")] = None,

@@ -65,7 +65,8 @@ def _counts(loaded: Loaded, rows: Any) -> list[int]:
     """How many of these rows each image has."""
     if loaded.detections.images is None:
         return [len(rows)]
-    return np.bincount(loaded.detections.images[rows], minlength=len(loaded.images)).tolist()
+    counts: list[int] = np.bincount(loaded.detections.images[rows], minlength=len(loaded.images)).tolist()
+    return counts
 
 
 def _chosen(loaded: Loaded, show: int) -> list[int]:

@@ -30,18 +30,26 @@ from hashnms.cli.common import (
 
 def command(
     inputs: InputsArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file or folder to write; - is standard output.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The file or folder to write; - is standard output.", show_default=False),
+    ],
     suppression: Annotated[
-        str, typer.Option("--suppression", "-s", help="What to do: nms:0.5, hnms:0.73/1+nms:0.5, softnms:gaussian/0.5 ...")
+        str,
+        typer.Option("--suppression", "-s", help="What to do: nms:0.5, hnms:0.73/1+nms:0.5, softnms:gaussian/0.5 ..."),
     ] = "nms:0.5",
     format: FormatOption = None,
-    to: Annotated[str | None, typer.Option(help="The format of the output. Default: by its suffix, or that of the input.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="The format of the output. Default: by its suffix, or that of the input.")
+    ] = None,
     columns: ColumnsOption = None,
     header: HeaderOption = None,
     box_format: BoxFormatOption = None,
     class_agnostic: AgnosticOption = False,
     skip_bad: SkipBadOption = False,
-    memory: Annotated[str | None, typer.Option(help="How much to use, such as 2G. Default: a quarter of the machine's.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="How much to use, such as 2G. Default: a quarter of the machine's.")
+    ] = None,
     report: ReportOption = None,
     images: ImagesOption = None,
     show: ShowOption = 12,
@@ -51,7 +59,7 @@ def command(
     Rows that are kept stay as they are, in their order; Soft-NMS changes their score and nothing else. Files may be
     larger than memory. The output appears when it is complete; after an error the old one is as it was.
 
-    Examples:
+    For example:
 
     - `hashnms suppress results.json -o kept.json -s nms:0.5`
     - `hashnms suppress 'tiles/*.parquet' -o kept.parquet -s hnms:0.73/1+nms:0.5 --memory 2G`

@@ -266,21 +266,33 @@ def _ids(values: list[Any]) -> Any:
         return pa.array([str(value) for value in values], pa.string())
 
 
+_KINDS = {
+    r"\bfloat\b": "a number",
+    r"\bint\b": "a whole number",
+    r"\bstr\b": "a string",
+    r"\barray\b": "a list",
+    r" \| ": " or ",
+}
+
+
 def _explained(error: Exception, row: bytes) -> str:
     """What is wrong with a row: a field, what it needs and what it has."""
     text = str(error)
     missing = re.search(r"missing required field `(.*?)`", text)
     if missing:
         return f"{missing[1]} must be given, got {_short(row)}"
-    wrong = re.search(r"Expected (.*?), got (.*?) - at `\$\.?(.*?)`", text)
-    if wrong:
-        names = wrong[1].replace("`", "").replace("float", "a number").replace("int", "a whole number")
-        return f"{wrong[3]} must be {names.replace('array', 'a list')}, got {wrong[2].replace('`', '')}"
-    return f"must be a JSON object, got {_short(row)}"
+    wrong = re.fullmatch(r"(?:Expected )?(.*?)(?:, got .*?)? - at `\$\.(.*?)`", text)
+    if wrong is None:
+        return f"must be a JSON object, got {_short(row)}"
+    need = wrong[1].replace("`", "").replace("Number out of range", "a finite number")
+    for kind, plain in _KINDS.items():
+        need = re.sub(kind, plain, need)
+    name = wrong[2].partition("[")[0]
+    return f"{wrong[2]} must be {need}, got {_short(msgspec.json.decode(row, type=dict[str, msgspec.Raw])[name])}"
 
 
 def _short(value: Any) -> str:
-    text = value.decode(errors="replace") if isinstance(value, bytes) else repr(value)
+    text = bytes(value).decode(errors="replace") if isinstance(value, bytes | msgspec.Raw) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

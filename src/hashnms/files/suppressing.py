@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,13 +91,23 @@ def suppress(
     reading = Reading(columns or {}, box_format, None if header is None else tuple(header), on_bad)
     with ExitStack() as stack:
         if any(Path(path) == STANDARD for path in given):
-            given = [stack.enter_context(spooled()) if Path(path) == STANDARD else path for path in given]
+            stack.enter_context(_named_standard_input(spool := stack.enter_context(spooled())))
+            given = [spool if Path(path) == STANDARD else path for path in given]
         paths, kind = expanded(given, format)
         sources = [kind.open(path, reading) for path in paths]
         wanted = output_format(target, to, kind)
         new = stack.enter_context(beside(target, folder=wanted.folder))
         job = _Job(sources, wanted, new, chain, reading, _memory(memory), progress)
         return job.run(start)
+
+
+@contextmanager
+def _named_standard_input(spool: Path) -> Iterator[None]:
+    """Errors of the file that standard input was copied to, with the name that the user knows."""
+    try:
+        yield
+    except FileError as error:
+        raise FileError(str(error).replace(str(spool), "standard input")) from None
 
 
 def _memory(given: int | None) -> int:

@@ -97,7 +97,9 @@ def _image_numbers(dataset: _Dataset, loaded: Loaded, path: Any) -> NDArray[np.i
     known |= {image.id: number for number, image in enumerate(dataset.images)}
     missing = [image for image in loaded.images if image not in known]
     if missing:
-        raise FileError(f"{path}: must have every image of the detections, got none for {missing[0]!r} ({len(missing):,} such)")
+        raise FileError(
+            f"{path}: must have every image of the detections, got none for {missing[0]!r} ({len(missing):,} such)"
+        )
     if not loaded.images and len(dataset.images) > 1 and len(loaded.detections):
         raise FileError(f"{path}: must be of one image, as the detections are, got {len(dataset.images):,}")
     return np.array([known[image] for image in loaded.images], np.int64)

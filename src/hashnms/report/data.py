@@ -92,7 +92,7 @@ class Picture:
     height: float
     boxes: NDArray[np.float32]
     scores: NDArray[np.float32]
-    labels: NDArray[np.int32] | None = None
+    labels: NDArray[np.integer[Any]] | None = None
     label_names: Sequence[str] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     image: bytes | None = None
