@@ -173,7 +173,7 @@ class DelimitedSource(Source):
             try:
                 values[name] = float(values[name])
             except ValueError:
-                raise FileError(f"column {name} must be a number, got {values[name]!r}") from None
+                raise FileError(f"column {name} must be a number, got {values[name][:40]!r}") from None
             if not math.isfinite(values[name]):
                 raise FileError(f"column {name} must be a finite number, got {values[name]}")
         return values

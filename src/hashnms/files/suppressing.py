@@ -39,7 +39,7 @@ class Summary:
 
     def __str__(self) -> str:
         rate = self.boxes_in / max(self.seconds, 1e-9)
-        dropped = f", {self.bad:,} bad rows dropped" if self.bad else ""
+        dropped = f", {self.bad:,} bad {'rows' if self.bad > 1 else 'row'} dropped" if self.bad else ""
         return f"{self.boxes_in:,} boxes in, {self.boxes_out:,} out{dropped}, {self.seconds:.2f} s, {rate:,.0f} boxes/s"
 
 

@@ -1,0 +1,391 @@
+"""Files that are broken or meant to do harm get one clear error, and nothing is lost."""
+
+import io
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("msgspec")
+import pyarrow.parquet as pq  # noqa: E402
+
+from hashnms.files import FileError, suppress  # noqa: E402
+
+ROW = {"image_id": 1, "category_id": 2, "bbox": [0, 0, 9, 9], "score": 0.5}
+COLUMNS = "image,x1,y1,x2,y2,score"
+
+
+def fails(path, message, **how):
+    """That the error says this, and that the old output is as it was."""
+    out = path.with_name(f"out{path.suffix}")
+    out.write_bytes(b"old")
+    with pytest.raises(FileError) as error:
+        suppress(path, out, "nms:0.5", **how)
+    assert message in str(error.value)
+    assert out.read_bytes() == b"old"
+    assert {found.name for found in path.parent.iterdir()} == {path.name, out.name}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "must be a JSON list of objects, got an empty file"),
+        (b'{"images": []}', 'must be a JSON list of objects, got {"images": []}, of a COCO dataset'),
+        (json.dumps([ROW, ROW])[:-9].encode(), "row 2: must be JSON"),
+        (b"[" * 10**6, "nested too deeply"),
+        (b"[" + b'{"a":' * 10**6, "nested too deeply"),
+        (json.dumps([ROW]).encode() + b"x", "row 1: must be JSON"),
+        (json.dumps([ROW, {**ROW, "score": float("nan")}]).encode(), "row 2: must be JSON"),
+        (
+            json.dumps([ROW, {**ROW, "bbox": [0, 0, "9", 9]}]).encode(),
+            'row 2: bbox[2] must be a number, got [0, 0, "9", 9]',
+        ),
+        (
+            json.dumps([ROW, {**ROW, "bbox": [0, 0, 9]}]).encode(),
+            "row 2: bbox must be a list of length 4, got [0, 0, 9]",
+        ),
+        (
+            json.dumps([ROW, {**ROW, "bbox": [0, 0, -9, 9]}]).encode(),
+            "row 2: column bbox must be a box with width >= 0",
+        ),
+        (json.dumps([ROW, {**ROW, "bbox": None}]).encode(), "row 2: bbox must be a list, got null"),
+        (json.dumps([ROW, {"image_id": 1}]).encode(), 'row 2: category_id must be given, got {"image_id": 1}'),
+        (json.dumps([ROW, 7]).encode(), "row 2: must be a JSON object, got 7"),
+        (json.dumps([7]).encode(), "row 1: rows must be objects with keys such as image_id, got 7"),
+        (b'[{"image_id": 1, "score": 0.5}]', "boxes must be the name of a column"),
+        (b'[{"bbox": [0,0,1,1], "score": 0.5}]', "image must be the name of a column"),
+        (b"\xff\xfe[\x00]\x00", "must be a JSON list of objects"),
+    ],
+)
+def test_broken_json(text, message, tmp_path):
+    (tmp_path / "in.json").write_bytes(text)
+    fails(tmp_path / "in.json", message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must have a first line with the names of its columns, got an empty one"),
+        ("1,2,3,4,5,6\n", "boxes must be the name of a column of lists"),
+        (f"{COLUMNS}\n1,0,0,9,9,0.5\n1,0,0,9,9\n", "line 3: must have 6 columns, got 5: 1,0,0,9,9"),
+        (f"{COLUMNS}\n1,0,0,9,9,0.5\n1,0,0,nine,9,0.5\n", "line 3: column x2 must be a number, got 'nine'"),
+        (
+            f"{COLUMNS}\n1,0,0,9,9,0.5\n1,0,0,nan,9,0.5\n",
+            "line 3: column x1, y1, x2, y2 must be finite numbers, got [0.0, 0.0, nan, 9.0]",
+        ),
+        (f"{COLUMNS}\n1,0,0,9,9,0.5\n1,0,0,,9,0.5\n", "line 3: column x2 must be not null, got null"),
+        (f"{COLUMNS}\n1,5,0,4,9,0.5\n", "line 2: column x1, y1, x2, y2 must be a box with x2 >= x1"),
+        (f"{COLUMNS}\n1,0,0,9,9,0.5\n,0,0,9,9,0.5\n", "line 3: column image must be not null"),
+        (f"{COLUMNS},score\n1,0,0,9,9,0.5,0.4\n", "columns must have different names"),
+        (f'{COLUMNS}\n1,0,0,9,9,"0.5\n1,0,0,9,9,0.5\n', "line 2: column score must be a number, got '0.5"),
+        (f"{COLUMNS}\n\x00\x01\x02\n", "line 2: must have 6 columns, got 1"),
+    ],
+)
+def test_broken_csv(text, message, tmp_path):
+    (tmp_path / "in.csv").write_text(text)
+    fails(tmp_path / "in.csv", message)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0 0.5 0.5 0.1 0.1", "b.txt line 2: must have 6 fields, label cx cy w h score, got 5"),
+        ("0 0.5 0.5 0.1 0.1 0.5 0.5 0.5 0.5", "b.txt line 2: must have 6 fields"),
+        ("0 0.5 0.5 0.1 x 0.5", "b.txt line 2: h must be a finite number, got 'x'"),
+        ("0 0.5 0.5 0.1 nan 0.5", "b.txt line 2: h must be a finite number, got 'nan'"),
+        ("0 0.5 0.5 -0.1 0.1 0.5", "b.txt line 2: column cx, cy, w, h must be a box with width >= 0"),
+    ],
+)
+def test_broken_yolo(line, message, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("0 0.5 0.5 0.1 0.1 0.5\n")
+    (tmp_path / "in" / "b.txt").write_text(f"0 0.5 0.5 0.1 0.1 0.5\n{line}\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.txt").write_text("old")
+    with pytest.raises(FileError) as error:
+        suppress(tmp_path / "in", tmp_path / "out", "nms:0.5")
+    assert message in str(error.value)
+    assert (tmp_path / "out" / "a.txt").read_text() == "old"
+    summary = suppress(tmp_path / "in", tmp_path / "out", "nms:0.5", on_bad="drop")
+    assert (summary.boxes_in, summary.boxes_out, summary.bad) == (3, 2, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 1000])
+@pytest.mark.parametrize(("suffix", "kind"), [("parquet", "Parquet"), ("feather", "Feather"), ("npz", "NPZ")])
+def test_what_is_no_such_file(suffix, kind, content, tmp_path):
+    (tmp_path / f"in.{suffix}").write_bytes(content)
+    fails(tmp_path / f"in.{suffix}", f"must be a{'n' * (kind == 'NPZ')} {kind} file, got")
+
+
+def test_a_truncated_parquet_file(tmp_path):
+    pq.write_table(pa.table({"image": [1], "bbox": [[0, 0, 1, 1]], "score": [0.5]}), tmp_path / "whole")
+    (tmp_path / "in.parquet").write_bytes((tmp_path / "whole").read_bytes()[:-40])
+    (tmp_path / "whole").unlink()
+    fails(tmp_path / "in.parquet", "must be a Parquet file, got")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("score", ["a"], "column score must hold numbers, got string"),
+        ("bbox", [[0, 0, 1]], "row 1: column bbox must be not null"),
+        ("bbox", ["a"], "column bbox must hold lists of four numbers, got string"),
+        ("image", [[1]], "column image must hold values such as integers or strings"),
+        ("image", [None], "row 1: column image must be not null"),
+    ],
+)
+def test_wrong_columns_of_parquet(column, values, message, tmp_path):
+    columns = {"image": [1], "bbox": [[0, 0, 1, 1]], "score": [0.5], column: values}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    fails(tmp_path / "in.parquet", message)
+
+
+class Harm:
+    def __reduce__(self):
+        return (os.system, ("touch harm",))
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def zipped(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+
+
+def test_a_pickle_in_npz_is_never_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    objects = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117) + b"\n"
+    zipped(tmp_path / "in.npz", boxes=npy(np.zeros((1, 4))), scores=objects + pickle.dumps(Harm()))
+    fails(tmp_path / "in.npz", "must hold arrays of numbers, got Object arrays cannot be loaded")
+    (tmp_path / "raw.npz").write_bytes(pickle.dumps(Harm()))
+    with pytest.raises(FileError, match="must be an NPZ file"):
+        suppress(tmp_path / "raw.npz", tmp_path / "out.npz", "nms:0.5")
+    assert not (tmp_path / "harm").exists()
+
+
+def test_a_zip_bomb_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.npz._MOST_BYTES", 10**6)
+    zipped(tmp_path / "in.npz", boxes=npy(np.zeros((10**5, 4))), scores=npy(np.zeros(10**5)))
+    assert (tmp_path / "in.npz").stat().st_size < 10**5
+    fails(tmp_path / "in.npz", "arrays must have at most 1,000,000 bytes, got 4,000,")
+
+
+def test_an_array_that_says_it_is_larger_than_it_is(tmp_path):
+    head = (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000, 4), }".ljust(117)
+        + b"\n"
+    )
+    zipped(tmp_path / "in.npz", boxes=head + bytes(100), scores=npy(np.zeros(2)))
+    fails(tmp_path / "in.npz", "must hold arrays of numbers, got")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"boxes": np.zeros((2, 5)), "scores": np.zeros(2)}, "boxes must have shape (N, 4), got (2, 5)"),
+        ({"boxes": np.zeros((2, 4)), "scores": np.zeros(3)}, "scores must have shape (2,), got (3,)"),
+        ({"boxes": np.zeros((2, 4))}, "score must be one of the arrays boxes, got none"),
+        ({"scores": np.zeros(2)}, "boxes must be one of the arrays scores, got boxes"),
+    ],
+)
+def test_arrays_of_wrong_shape(arrays, message, tmp_path):
+    np.savez(tmp_path / "in.npz", **arrays)
+    fails(tmp_path / "in.npz", message)
+
+
+def test_bad_rows_are_dropped_and_counted(tmp_path):
+    rows = [ROW, {**ROW, "score": None}, {**ROW, "bbox": [0, 0, -1, 1]}, {**ROW, "image_id": 2}, {"image_id": 1}]
+    (tmp_path / "in.json").write_text(json.dumps(rows))
+    summary = suppress(tmp_path / "in.json", tmp_path / "out.json", "nms:0.5", on_bad="drop")
+    assert (summary.boxes_in, summary.boxes_out, summary.bad) == (5, 2, 3)
+    assert json.loads((tmp_path / "out.json").read_text()) == [rows[0], rows[3]]
+    assert "5 boxes in, 2 out, 3 bad rows dropped" in str(summary)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["none.json"], "none.json: must be a file, a folder or a pattern that matches some, got none"),
+        (["a.json", "b.csv"], "format must be that of"),
+        (["c.xyz"], "suffix must be one of .json"),
+        ([], "inputs must be one or more files, got none"),
+    ],
+)
+def test_inputs_that_do_not_go(inputs, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "b.csv", "c.xyz"):
+        (tmp_path / name).write_text("[]")
+    with pytest.raises(FileError, match=message):
+        suppress(inputs, "out.json", "nms:0.5")
+
+
+def test_an_output_that_cannot_be(tmp_path):
+    (tmp_path / "in.json").write_text("[]")
+    with pytest.raises(FileError, match="output must be in a folder that exists"):
+        suppress(tmp_path / "in.json", tmp_path / "none" / "out.json", "nms:0.5")
+    with pytest.raises(FileError, match="format must be one of"):
+        suppress(tmp_path / "in.json", tmp_path / "out.json", "nms:0.5", to="xls")
+    with pytest.raises(FileError, match="output must not be a folder of text files"):
+        suppress(tmp_path / "in.json", tmp_path / "out", "nms:0.5", to="yolo")
+
+
+def test_a_files_border_between_types_is_said(tmp_path):
+    for name, image in (("a", 1), ("b", "one")):
+        (tmp_path / f"{name}.json").write_text(json.dumps([{**ROW, "image_id": image}]))
+    with pytest.raises(FileError, match="column image_id must be integers or strings throughout"):
+        suppress([tmp_path / "a.json", tmp_path / "b.json"], tmp_path / "out.json", "nms:0.5")
+
+
+def large(path, rows=60_000):
+    """A file that takes a while."""
+    objects = [
+        {**ROW, "image_id": row // 50, "bbox": [row % 50 * 7, 0, 9, 9], "score": row % 97 / 100} for row in range(rows)
+    ]
+    path.write_text(json.dumps(objects))
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "hashnms", "suppress", *map(str, arguments)]
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_the_old_output_is_whole(tmp_path):
+    large(tmp_path / "in.json")
+    out = tmp_path / "out.json"
+    out.write_text("old")
+    subprocess.run(command(tmp_path / "in.json", "-o", tmp_path / "new.json"), check=True, capture_output=True)
+    new = (tmp_path / "new.json").read_bytes()
+    chance = random.Random(0)
+    for _ in range(8):
+        process = subprocess.Popen(command(tmp_path / "in.json", "-o", out), stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.2, 1.2))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert out.read_bytes() in (b"old", new)
+
+
+@pytest.mark.slow
+def test_interrupted_it_says_so_and_leaves_nothing(tmp_path):
+    large(tmp_path / "in.json", 300_000)
+    (tmp_path / "out.json").write_text("old")
+    process = subprocess.Popen(
+        command(tmp_path / "in.json", "-o", tmp_path / "out.json", "-s", "softnms:gaussian/0.5"),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 20
+    while not list(tmp_path.glob(".out.json-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (1, "error: interrupted; nothing was written\n")
+    assert (tmp_path / "out.json").read_text() == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.json", "out.json"}
+
+
+@pytest.mark.parametrize("memory", ["1G", "1M"])
+def test_a_full_disk(memory, tmp_path):
+    """A limit on the size of files stands for it."""
+    large(tmp_path / "in.json")
+    (tmp_path / "out.json").write_text("old")
+    text = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); from hashnms.cli import app; app()"
+    )
+    arguments = command(tmp_path / "in.json", "-o", tmp_path / "out.json", "--memory", memory)[3:]
+    result = subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "error: File too large" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert (tmp_path / "out.json").read_text() == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.json", "out.json"}
+
+
+def test_standard_input_and_output(tmp_path):
+    large(tmp_path / "in.json", 500)
+    subprocess.run(command(tmp_path / "in.json", "-o", tmp_path / "out.json"), check=True, capture_output=True)
+    piped = subprocess.run(
+        command("-", "-f", "coco", "-o", "-"),
+        input=(tmp_path / "in.json").read_bytes(),
+        check=True,
+        capture_output=True,
+    )
+    assert piped.stdout == (tmp_path / "out.json").read_bytes()
+    assert piped.stderr.startswith(b"500 boxes in, ")
+    closed = subprocess.run(
+        command("-", "-f", "coco", "-o", "-"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, closed.stdout) == (2, "")
+    assert closed.stderr == "error: standard input: must be a JSON list of objects, got an empty file\n"
+
+
+def test_nobody_reads_the_output(tmp_path):
+    large(tmp_path / "in.json")
+    process = subprocess.Popen(command(tmp_path / "in.json", "-o", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 1
+    assert errors == b""
+
+
+@pytest.mark.slow
+def test_one_image_with_a_million_boxes(tmp_path):
+    random_numbers = np.random.default_rng(0)
+    corners = random_numbers.random((10**6, 2), np.float32) * 20_000
+    boxes = dict(zip(("x1", "y1", "x2", "y2"), np.hstack([corners, corners + 20]).T, strict=True))
+    table = pa.table({"image": np.zeros(10**6, np.int64), **boxes, "score": random_numbers.random(10**6, np.float32)})
+    pq.write_table(table, tmp_path / "in.parquet")
+    summary = suppress(tmp_path / "in.parquet", tmp_path / "out.parquet", "nms:0.5", memory=10**6)
+    assert summary.boxes_in == 10**6
+    assert summary.boxes_out == len(pq.read_table(tmp_path / "out.parquet"))
+
+
+MEASURED = """
+import resource, sys
+from hashnms.files import suppress
+summary = suppress(sys.argv[1], sys.argv[2], "nms:0.5", memory=int(sys.argv[3]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, summary.boxes_in, summary.boxes_out)
+"""
+
+
+@pytest.mark.memory
+@pytest.mark.slow
+@pytest.mark.parametrize("scattered", [False, True])
+def test_ten_million_rows_in_little_memory(scattered, tmp_path):
+    count = 10**7
+    random_numbers = np.random.default_rng(0)
+    with pq.ParquetWriter(
+        tmp_path / "in.parquet",
+        pa.schema({"image": pa.int64(), **{name: pa.float32() for name in ("x1", "y1", "x2", "y2", "score")}}),
+    ) as writer:
+        for start in range(0, count, 10**6):
+            images = (
+                (np.arange(start, start + 10**6) * 7919 % count) // 1000
+                if scattered
+                else np.arange(start, start + 10**6) // 1000
+            )
+            corners = random_numbers.integers(0, 40, (10**6, 2)).astype(np.float32) * 10
+            boxes = dict(zip(("x1", "y1", "x2", "y2"), np.hstack([corners, corners + 9]).T, strict=True))
+            writer.write_table(pa.table({"image": images, **boxes, "score": random_numbers.random(10**6, np.float32)}))
+    arguments = [str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), str(300_000_000)]
+    result = subprocess.run([sys.executable, "-c", MEASURED, *arguments], capture_output=True, text=True, check=True)
+    peak, boxes_in, boxes_out = map(int, result.stdout.split())
+    assert boxes_in == count
+    assert 0 < boxes_out < count
+    assert peak < 650_000_000  # 300 MB and what Python, pyarrow and its buffers take
