@@ -1,5 +1,6 @@
 """The command line prints what it promises and refuses what it cannot do."""
 
+import re
 import subprocess
 import sys
 
@@ -21,21 +22,30 @@ def run(*arguments):
     return runner.invoke(hashnms.cli.app, list(arguments))
 
 
-def test_demo_prints_a_row_for_each_method_and_for_each_with_a_pre_filter():
-    result = run("demo", "--preset", "crowd", "--boxes", "500", "--seed", "3", "--alpha", "0.73")
+def rows_of(output):
+    """The cells of the demo's table."""
+    return [re.split(r"  +", line.strip()) for line in output.splitlines() if " ms " in line]
+
+
+def test_demo_starts_with_what_people_have_and_exact_nms_keeps_the_same():
+    result = run("demo", "--preset", "crowd", "--boxes", "500", "--seed", "3")
     assert result.exit_code == 0
-    assert "crowd: 27 objects, 500 raw boxes" in result.output
-    rows = [line.split() for line in result.output.splitlines() if "%" in line]  # "0.12 ms" are two
-    assert [row[0] for row in rows] == [
-        "nms:0.502",
-        *(f"hnms:0.73/{num_hashes}" for num_hashes in range(1, 5)),
-        "+nms:0.502",  # below a line with hnms:0.73/1
-        "softnms:gaussian/0.5",
-        "+softnms:gaussian/0.5",
-    ]
-    assert [row[1] for row in rows][:5] == ["500"] * 5
-    assert rows[5][1] == rows[7][1] == rows[1][2]  # what HNMS keeps goes on
-    assert rows[0][5:] == rows[6][5:] == ["1.0x", "100.0%", "100.0%"]
+    assert "crowd: 27 objects, 500 raw boxes, IoU 0.5" in result.output
+    rows = rows_of(result.output)
+    methods = ["nms:0.5", "hnms:0.73/1", "hnms:0.73/4", "hnms:0.73/1+nms:0.5", "softnms:gaussian/0.5"]
+    assert [row[0] for row in rows][1:] == methods
+    assert rows[0][0] in ("NMS, torchvision", "NMS, a NumPy loop")
+    assert rows[0][3:] == ["1.0x", "100.0%", "100.0%"]
+    assert rows[1][1] == rows[0][1]
+    assert rows[1][4:] == ["100.0%", "100.0%"]
+
+
+def test_demo_without_torchvision_compares_with_numpy(monkeypatch):
+    monkeypatch.setattr("hashnms.cli.demo.find_spec", lambda _: None)
+    rows = rows_of(run("demo", "--boxes", "2000", "--iou", "0.7").output)
+    assert rows[0][0] == "NMS, a NumPy loop"
+    assert rows[1][0] == "nms:0.7"
+    assert rows[1][4:] == ["100.0%", "100.0%"]
 
 
 def test_demo_fits_a_terminal_of_80_columns(monkeypatch):
@@ -43,7 +53,13 @@ def test_demo_fits_a_terminal_of_80_columns(monkeypatch):
     output = run("demo", "--boxes", "45000").output
     assert max(map(len, output.splitlines())) <= 80
     assert "…" not in output
-    assert "+softnms:gaussian/0.5" in output
+    assert "softnms:gaussian/0.5" in output
+
+
+def test_demo_writes_a_page(tmp_path):
+    result = run("demo", "--boxes", "300", "--report", str(tmp_path / "demo.html"))
+    assert f"in a browser: {tmp_path / 'demo.html'}" in result.output
+    assert "300 raw boxes" in (tmp_path / "demo.html").read_text(encoding="utf-8")
 
 
 def test_bound_prints_the_table_and_its_inverse():
@@ -72,7 +88,7 @@ def test_version_is_the_packages():
 def test_bad_options_exit_with_2_and_say_why(arguments, message):
     result = run(*arguments)
     assert result.exit_code == 2
-    assert message in " ".join(result.output.replace("│", " ").split())  # the error stands in a box, wrapped
+    assert message in " ".join(result.output.replace("│", " ").split())  # an error of usage stands in a box, wrapped
 
 
 def test_the_module_runs_as_a_program():

@@ -25,6 +25,7 @@ from hashnms.cli.common import (
     one_line_errors,
     progress_bar,
 )
+from hashnms.cli.pictures import check_report
 
 _OUTPUTS = ("text", "json", "csv", "markdown")
 
@@ -81,6 +82,7 @@ def command(
         from hashnms.files.loading import load  # noqa: PLC0415
         from hashnms.files.truth import load_truth  # noqa: PLC0415
 
+        check_report(report, images)
         if output not in _OUTPUTS:
             raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}")
         methods: list[Any] = library.sweep(suppressions, sweep) if sweep else list(suppressions)

@@ -19,12 +19,18 @@ def saved(axes: Any, path: Path) -> None:
         axes.figure.savefig(temporary, dpi=150, bbox_inches="tight")
 
 
+def check_report(report: Path | None, images: Path | None) -> None:
+    """Before anything takes time: that the page can be written, and where its pictures are."""
+    if report is not None and not report.absolute().parent.is_dir():
+        raise ValueError(f"--report must be in a folder that exists, got {report}")
+    if images is not None and not images.is_dir():
+        raise ValueError(f"--images must be a folder, got {images}")
+
+
 def image_file(folder: Path | None, image: Any) -> Path | None:
     """The picture of an image: named as its id, with zeros in front as COCO has them, or with its own suffix."""
     if folder is None:
         return None
-    if not folder.is_dir():
-        raise ValueError(f"--images must be a folder, got {folder}")
     names = [str(image)]
     if isinstance(image, int) or str(image).isdigit():
         names.append(f"{int(image):012d}")

@@ -43,10 +43,11 @@ def command(
     with one_line_errors():
         needs_files()
         from hashnms import plot  # noqa: PLC0415
-        from hashnms.cli.pictures import image_file, saved  # noqa: PLC0415
+        from hashnms.cli.pictures import check_report, image_file, saved  # noqa: PLC0415
         from hashnms.cli.reports import reading_of  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
 
+        check_report(None, images)
         how = {"columns": columns_of(columns, class_agnostic), "header": names_of(header), "box_format": box_format}
         loaded = load(inputs, reading_of({**how, "on_bad": "raise"}), format)
         number = _number(image, loaded)

@@ -26,6 +26,7 @@ from hashnms.cli.common import (
     one_line_errors,
     progress_bar,
 )
+from hashnms.cli.pictures import check_report
 
 
 def command(
@@ -71,10 +72,10 @@ def command(
         needs_files()
         from hashnms import files  # noqa: PLC0415
 
-        roles = columns_of(columns, class_agnostic)
+        check_report(report, images)
         how: dict[str, Any] = {
             "format": format,
-            "columns": roles,
+            "columns": columns_of(columns, class_agnostic),
             "header": names_of(header),
             "box_format": box_format,
             "on_bad": "drop" if skip_bad else "raise",

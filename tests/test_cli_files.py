@@ -1,0 +1,255 @@
+"""The commands that read files do what the functions below them do, and say it as they promise."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("msgspec")
+pytest.importorskip("pyarrow")
+
+from hashnms import Suppression
+from hashnms.cli import app, common
+from hashnms.files import suppress
+from hashnms.synthetic import make_scene
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    monkeypatch.setattr(common.console, "_width", 200)
+
+
+def run(*arguments, **how):
+    return runner.invoke(app, list(map(str, arguments)), **how)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Detections of three images and their ground truth, as COCO has them, and one picture."""
+    rows, truth = (
+        [],
+        {"images": [], "annotations": [], "categories": [{"id": 7, "name": "car <b>"}, {"id": 9, "name": "bus"}]},
+    )
+    for number in range(3):
+        scene = make_scene("parking_lot", 400, seed=number)
+        truth["images"].append({"id": 10 + number, "file_name": f"photo{number}.png"})
+        for box in scene.gt_boxes.astype(float):
+            sizes = [*box[:2], *(box[2:] - box[:2])]
+            truth["annotations"].append(
+                {
+                    "id": len(truth["annotations"]),
+                    "image_id": 10 + number,
+                    "category_id": 7,
+                    "bbox": sizes,
+                    "iscrowd": 0,
+                }
+            )
+        for box, score in zip(scene.boxes.astype(float), scene.scores.astype(float), strict=True):
+            rows.append(
+                {"image_id": 10 + number, "category_id": 7, "bbox": [*box[:2], *(box[2:] - box[:2])], "score": score}
+            )
+    (tmp_path / "in.json").write_text(json.dumps(rows))
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    return tmp_path
+
+
+def test_suppress_writes_what_the_function_does_and_one_line(folder):
+    result = run("suppress", folder / "in.json", "-o", folder / "out.json", "-s", "hnms:0.73/1+nms:0.5")
+    summary = suppress(folder / "in.json", folder / "other.json", "hnms:0.73/1+nms:0.5")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"1,200 boxes in, {summary.boxes_out} out, ")
+    assert len(result.stderr.splitlines()) == 1
+    assert (folder / "out.json").read_bytes() == (folder / "other.json").read_bytes()
+
+
+def test_columns_and_classes_of_the_command_line(tmp_path):
+    (tmp_path / "in.csv").write_text("a,b,c,d,e,f,g\n1,0,0,9,9,x,0.5\n1,0,0,9,9,y,0.4\n")
+    names = "image=a,boxes=b/c/d/e,class=f,score=g"
+    assert run("suppress", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--columns", names).stderr.startswith(
+        "2 boxes in, 2 out"
+    )
+    agnostic = run("suppress", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--columns", names, "--class-agnostic")
+    assert agnostic.stderr.startswith("2 boxes in, 1 out")
+    header = run(
+        "suppress",
+        tmp_path / "in.csv",
+        "-o",
+        tmp_path / "out.csv",
+        "--header",
+        "image,x1,y1,x2,y2,class,score",
+        "--skip-bad",
+    )
+    assert header.stderr.startswith("3 boxes in, 2 out, 1 bad row dropped")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-s", "nms:2"], "iou_threshold must be in [0, 1], got 2.0"),
+        (["-s", "magic"], "magic"),
+        (["--memory", "much"], "--memory must be a size such as 500M or 2G, got 'much'"),
+        (["--columns", "color=red"], "--columns must be such as image=frame,score=conf"),
+        (["--box-format", "yxyx"], "box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
+        (["--format", "xml"], "format must be one of coco"),
+        (["--report", "none/r.html"], "--report must be in a folder that exists, got none/r.html"),
+        (["--images", "none"], "--images must be a folder, got none"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_code_2(arguments, message, folder):
+    result = run("suppress", folder / "in.json", "-o", folder / "out.json", *arguments)
+    assert result.exit_code == 2
+    lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_terminal_codes_of_a_file_are_not_printed(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([{"\x1b[31mimage\n": 1}]))
+    result = run("suppress", tmp_path / "in.json", "-o", tmp_path / "out.json")
+    assert "\x1b" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_compare_gives_a_row_a_method_in_every_output(folder):
+    common_arguments = [
+        "compare",
+        folder / "in.json",
+        "-s",
+        "nms:0.5",
+        "-s",
+        "hnms:0.7/1+nms:0.5",
+        "--truth",
+        folder / "truth.json",
+        "--rounds",
+        1,
+    ]
+    sweep = ["--sweep", "alpha=0.6:0.8:0.1", "--sweep", "k=1,2"]
+    found = json.loads(run(*common_arguments, *sweep, "-o", "json").stdout)
+    methods = ["nms:0.5", *(f"hnms:{alpha}/{count}+nms:0.5" for alpha in (0.6, 0.7, 0.8) for count in (1, 2))]
+    assert [row["method"] for row in found] == methods
+    rows = json.loads((folder / "in.json").read_text())
+    boxes, images = np.array([row["bbox"] for row in rows]), [row["image_id"] for row in rows]
+    for row in found:
+        kept = Suppression.parse(row["method"])(boxes, [one["score"] for one in rows], images=images, box_format="xywh")
+        assert row["kept"] == len(kept.keep)
+    assert 0.5 < found[0]["map_50"] <= 1
+    parsed = list(csv.DictReader(io.StringIO(run(*common_arguments, "-o", "csv").stdout)))
+    assert [row["method"] for row in parsed] == ["nms:0.5", "hnms:0.7/1+nms:0.5"]
+    assert "| `nms:0.5` |" in run(*common_arguments, "-o", "markdown").stdout
+    text = run(*common_arguments).stdout
+    assert "1,200 boxes of 3 images" in text
+    assert "mAP" in text
+    assert (
+        run(*common_arguments, "-o", "xml").stderr
+        == "error: --output must be one of text, json, csv, markdown, got 'xml'\n"
+    )
+
+
+def test_truth_must_fit_the_detections(folder):
+    truth = json.loads((folder / "truth.json").read_text())
+    truth["images"] = truth["images"][:2]
+    truth["annotations"] = [one for one in truth["annotations"] if one["image_id"] != 12]
+    (folder / "truth.json").write_text(json.dumps(truth))
+    result = run("evaluate", folder / "in.json", "--truth", folder / "truth.json")
+    assert result.exit_code == 2
+    assert "must have every image of the detections, got none for 12 (1 such)" in result.stderr
+    assert "must be a COCO dataset" in run("evaluate", folder / "in.json", "--truth", folder / "in.json").stderr
+
+
+def test_images_are_found_by_the_names_of_their_files(folder):
+    rows = json.loads((folder / "in.json").read_text())
+    numbers = run("evaluate", folder / "in.json", "--truth", folder / "truth.json", "--json").stdout
+    for name in ("photo{}", "photo{}.png"):
+        named = [{**row, "image_id": name.format(row["image_id"] - 10), "category_id": "car <b>"} for row in rows]
+        (folder / "named.json").write_text(json.dumps(named))
+        assert run("evaluate", folder / "named.json", "--truth", folder / "truth.json", "--json").stdout == numbers
+
+
+def test_evaluate_prints_the_twelve_lines_and_the_classes(folder):
+    result = run("evaluate", folder / "in.json", "--truth", folder / "truth.json", "--max-dets", "1,10,1000")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(" Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=1000 ] = 0.")
+    assert sum(line.startswith(" Average") for line in lines) == 12
+    assert any("car <b>" in line for line in lines)
+    values = json.loads(run("evaluate", folder / "in.json", "--truth", folder / "truth.json", "--json").stdout)
+    assert values["APl"] is None or 0 <= values["APl"] <= 1
+    assert values["classes"][0]["class"] == "car <b>"
+    assert (
+        "max_detections must be 3 integers"
+        in run("evaluate", folder / "in.json", "--truth", folder / "truth.json", "--max-dets", "1").stderr
+    )
+
+
+def test_plot_draws_an_image_before_and_after(folder):
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("matplotlib")
+    (folder / "photos").mkdir()
+    image.new("RGB", (64, 48)).save(folder / "photos" / "11.png")
+    result = run("plot", folder / "in.json", "--image", "11", "--images", folder / "photos", "-o", folder / "11.png")
+    assert result.exit_code == 0
+    with image.open(folder / "11.png") as drawn:
+        assert drawn.width > 300
+    assert (
+        "--image must be one of the 3 images, such as 10, 11, 12, got '5'"
+        in run("plot", folder / "in.json", "--image", "5", "-o", folder / "a.png").stderr
+    )
+    assert (
+        "must have a picture of image 10"
+        in run(
+            "plot", folder / "in.json", "--image", "10", "--images", folder / "photos", "-o", folder / "a.png"
+        ).stderr
+    )
+    assert "must end in one of .png" in run("plot", folder / "in.json", "-o", folder / "a.xyz").stderr
+
+
+def test_bound_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    assert run("bound", "--alpha", "0.8", "--plot", tmp_path / "bound.svg").exit_code == 0
+    assert "0.62" in (tmp_path / "bound.svg").read_text()
+
+
+def test_reports_show_the_images_with_most_boxes_and_their_pictures(folder):
+    image = pytest.importorskip("PIL.Image")
+    (folder / "photos").mkdir()
+    image.new("RGB", (640, 480)).save(folder / "photos" / "000000000011.jpg")
+    result = run(
+        "compare",
+        folder / "in.json",
+        "-s",
+        "nms:0.5",
+        "-s",
+        "softnms:gaussian/0.5",
+        "--report",
+        folder / "r.html",
+        "--images",
+        folder / "photos",
+        "--show",
+        2,
+        "--rounds",
+        1,
+    )
+    assert result.exit_code == 0
+    page = (folder / "r.html").read_text()
+    assert "data:image/jpeg" in page
+    assert "1,200 boxes of 3 images" in page
+    assert run("suppress", folder / "in.json", "-o", folder / "out.json", "--report", folder / "s.html").exit_code == 0
+    assert (folder / "s.html").exists()
+
+
+def test_help_has_examples():
+    for name in ("suppress", "compare", "evaluate", "plot"):
+        assert f"hashnms {name} " in run(name, "--help").stdout
+
+
+def test_without_the_packages_of_files_it_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
+    result = run("suppress", folder / "in.json", "-o", folder / "out.json")
+    assert result.exit_code == 2
+    assert result.stderr == 'error: files need msgspec: pip install "hashnms[files]"\n'
