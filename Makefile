@@ -11,8 +11,9 @@ CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmar
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: $(VENV)/installed  ## Suppress the raw boxes of a crowded scene and show a table.
-	$(BIN)/hashnms demo
+demo: $(VENV)/installed  ## Suppress the raw boxes of a crowded scene and show a table and a page.
+	mkdir -p build
+	$(BIN)/hashnms demo --report build/demo.html
 
 # Side by side where they may; times and memory are measured with nothing beside them.
 test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.

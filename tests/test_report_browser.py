@@ -358,6 +358,8 @@ def test_the_policy_stops_what_would_still_get_in(browser, tmp_path):
 @pytest.mark.timing
 def test_45000_boxes_are_drawn_and_found_quickly(show):
     page = show(large_report())
+    assert 1500 < int(page.get_attribute("#frame", "data-shown")) <= 2000  # of a crowd, the best come first
+    page.locator("#score").fill("0")
     assert page.get_attribute("#frame", "data-shown") == "45000"
     assert min(page.evaluate("hashnmsReport.redraw()") for _ in range(5)) < 100  # milliseconds
     page.focus("#frame")

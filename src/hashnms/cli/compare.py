@@ -106,8 +106,7 @@ def command(
                 progress=lambda done, total: progress(done / total, "comparing"),
             )
         if output == "text":
-            title = f"{len(loaded.detections):,} boxes of {max(len(loaded.images), 1):,} images"
-            console.print(library.as_table(rows, title))
+            console.print(library.as_table(rows, str(loaded)))
         else:
             print(
                 {"json": library.as_json, "csv": library.as_csv, "markdown": library.as_markdown}[output](rows).rstrip()

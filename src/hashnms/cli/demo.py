@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,12 @@ def command(
     alpha: Annotated[float, typer.Option(help="Cell size of HNMS, in (0, 1); greater means smaller cells.")] = 0.73,
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same scene.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML page to look at the boxes.")] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder: also write the raw boxes and the truth there as COCO files, to try the other commands."
+        ),
+    ] = None,
     detector: Annotated[
         bool,
         typer.Option(
@@ -68,6 +75,9 @@ def command(
             style="dim",
             highlight=False,
         )
+        if save is not None:
+            _save(save, scene)
+            console.print(f"{save / 'results.json'} and {save / 'truth.json'}", highlight=False, soft_wrap=True)
         if report is not None:
             _write_report(report, title, scene, rows)
             console.print(f"Look at the boxes in a browser: {report}", highlight=False, soft_wrap=True)
@@ -140,6 +150,23 @@ def _numpy_nms(boxes: Any, scores: Any, labels: Any, iou_threshold: float) -> An
             overlap = np.maximum(size, 0).prod(axis=1)
             order = order[overlap <= iou_threshold * (areas[best] + areas[order] - overlap)]
     return np.array(keep, np.int64)
+
+
+def _save(folder: Path, scene: Scene) -> None:
+    """The scene as COCO has it: results and dataset, of one image."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found, objects = ([*_coco(scene.boxes, scene.labels)], [*_coco(scene.gt_boxes, scene.gt_labels)])
+    results = [{**row, "score": round(float(score), 6)} for row, score in zip(found, scene.scores, strict=True)]
+    annotations = [{"id": number, **row, "iscrowd": 0} for number, row in enumerate(objects, 1)]
+    categories = [{"id": label, "name": f"class {label}"} for label in sorted({row["category_id"] for row in found})]
+    truth = {"images": [{"id": 1}], "annotations": annotations, "categories": categories}
+    (folder / "results.json").write_text(json.dumps(results, separators=(",", ":")))
+    (folder / "truth.json").write_text(json.dumps(truth, separators=(",", ":")))
+
+
+def _coco(boxes: Any, labels: Any) -> Iterator[dict[str, Any]]:
+    for (x1, y1, x2, y2), label in zip(boxes.astype(float).round(2).tolist(), labels.tolist(), strict=True):
+        yield {"image_id": 1, "category_id": label, "bbox": [x1, y1, round(x2 - x1, 2), round(y2 - y1, 2)]}
 
 
 def _write_report(path: Path, title: str, scene: Scene, rows: list[_Row]) -> None:

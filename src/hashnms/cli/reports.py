@@ -40,10 +40,9 @@ def write(path: Path, loaded: Loaded, rows: list[Compared], images: Path | None,
     counts = {"raw": _counts(loaded, np.arange(len(loaded.detections)))}
     for name in names:
         counts[name] = _counts(loaded, _kept(loaded, name))
-    subtitle = f"{len(loaded.detections):,} boxes of {max(len(loaded.images), 1):,} images"
     title = names[0] if len(names) == 1 else f"{len(names)} methods"
     pictures = [_picture(loaded, number, names, images) for number in _chosen(loaded, show)]
-    write_report(Report(f"hashnms: {title}", subtitle, methods_of(rows), pictures, counts), path)
+    write_report(Report(f"hashnms: {title}", str(loaded), methods_of(rows), pictures, counts), path)
 
 
 def methods_of(rows: list[Compared]) -> list[Method]:

@@ -28,6 +28,10 @@ class Loaded:
     labels: list[Any]
     bad: int  #: rows that were dropped
 
+    def __str__(self) -> str:
+        count = max(len(self.images), 1)
+        return f"{len(self.detections):,} boxes of {count:,} {'images' if count > 1 else 'image'}"
+
     def rows_of(self, image: int) -> NDArray[np.int64]:
         """The rows of an image."""
         if self.detections.images is None:

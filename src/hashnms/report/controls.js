@@ -50,6 +50,12 @@ async function setMethod(method) {
   refresh();
 }
 
+// Of a crowd the best boxes are shown first: all at once hide each other.
+function startingShare({ count, scores, order, low, high }) {
+  if (count <= 5000) return 0;
+  return Math.min(999, Math.ceil((1000 * (scores[order[count - 2000]] - low)) / (high - low || 1)));
+}
+
 async function setPicture(number) {
   const mine = ++turn;
   const picture = await loadPicture(number);
@@ -59,8 +65,9 @@ async function setPicture(number) {
   const options = picture.methods.map((method) => new Option(about.methods[method].name, method));
   byId("method").replaceChildren(...options);
   byId("method").disabled = options.length === 0;
-  view.least = -Infinity;
-  byId("score").value = 0;
+  byId("score").value = startingShare(picture);
+  setLeast();
+  frame.style.height = `${Math.round(Math.min(760, Math.max(320, (frame.clientWidth * picture.height) / picture.width)))}px`;
   fit();
   await setMethod(picture.methods.includes(view.method) ? view.method : (picture.methods[0] ?? null));
 }
