@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms import _validate
+from hashnms import _validate, _validate_plot
 from hashnms._tensors import Values
 from hashnms._validate import BoxFormatName
 from hashnms.boxes import pairwise_iou, to_xyxy
@@ -94,7 +94,7 @@ def plot_boxes(
     (2, True)
     """
     checked = _checked(boxes, scores, labels, box_format)
-    rows = _validate.keep_array(keep, len(checked.corners))
+    rows = _validate_plot.keep_array(keep, len(checked.corners))
     names = _names_of(label_names)
     return _drawn(checked, rows, None, _picture(image), names, color, linewidth, ax)
 
@@ -146,7 +146,7 @@ def plot_before_after(
         figure = Figure(figsize=(2 * _WIDTH * 0.75, 0.75 * _height(width, height) + 0.3), layout="compressed")
         pair = figure.subplots(1, 2)
     else:
-        pair = np.array(_validate.instances_list("axes", axes, Axes, count=2), object)
+        pair = np.array(_validate_plot.instances_list("axes", axes, Axes, count=2), object)
     everything = np.arange(len(checked.corners))
     for ax, rows, shown_scores in zip(pair, (everything, keep), (None, final), strict=True):
         _drawn(checked, rows, shown_scores, picture, names, color, linewidth, ax)
@@ -188,11 +188,11 @@ def plot_cells(
     >>> plot_cells([0, 0, 10, 20], alpha=0.7).get_title().splitlines()[0]
     'alpha 0.7: code (6, 8, 3, 3)'
     """
-    given = _validate.box_or_boxes_array(boxes)
+    given = _validate_plot.box_or_boxes_array(boxes)
     corners = to_xyxy(given, box_format).astype(np.float64)
-    row = _validate.row_value(row, given)
+    row = _validate_plot.row_value(row, given)
     family = hash_family(alpha, _validate.count_value("num_hashes", num_hashes, most=len(COLORS)))
-    _validate.box_with_area(given, corners, row)
+    _validate_plot.box_with_area(given, corners, row)
     codes = [one(given, box_format=box_format) for one in family]
     cells = [_Cell.of(one, code[row].tolist()) for one, code in zip(family, codes, strict=True)]
     met_by = np.full(len(given), -1)  # the first hash that puts a box into one cell with ours
@@ -206,7 +206,7 @@ def plot_cells(
     top, bottom = hull[:, 2].min() - margin_y / 2, hull[:, 3].max() + margin_y / 2
     if ax is None:
         ax = _new_ax(right - left, bottom - top, below=1.4)
-    _validate.instance_value("ax", ax, Axes)
+    _validate_plot.instance_value("ax", ax, Axes)
     centers = corners.reshape(-1, 2, 2).mean(axis=1)
     in_view = (centers >= (left, top)).all(axis=1) & (centers <= (right, bottom)).all(axis=1)
 
@@ -255,10 +255,10 @@ def plot_bound(
     >>> [round(float(line.get_ydata()[0]), 4) for line in plot_bound(mark=[0.5, 0.73]).lines[1:]]
     [0.1624, 0.5015]
     """
-    curve = np.linspace(0.01, 0.99, 197).round(3) if alphas is None else _validate.alphas_array("alphas", alphas)
-    points = _validate.alphas_array("mark", mark)
+    curve = np.linspace(0.01, 0.99, 197).round(3) if alphas is None else _validate_plot.alphas_array("alphas", alphas)
+    points = _validate_plot.alphas_array("mark", mark)
     ax = _new_ax(7.0, 4.2) if ax is None else ax
-    _validate.instance_value("ax", ax, Axes)
+    _validate_plot.instance_value("ax", ax, Axes)
     ax.plot(curve, [iou_lower_bound(alpha) for alpha in curve.tolist()], label="lowest IoU of two boxes of a cell")
     for alpha in points.tolist():
         bound = iou_lower_bound(alpha)
@@ -292,9 +292,9 @@ def plot_tradeoff(
     >>> len(ax.lines), [text.get_text() for text in ax.texts]
     (2, ['hnms:0.7/1', 'hnms:0.7/2', 'nms:0.5'])
     """
-    points = _validate.method_points(rows, x, y)
+    points = _validate_plot.method_points(rows, x, y)
     ax = _new_ax(7.0, 4.2) if ax is None else ax
-    _validate.instance_value("ax", ax, Axes)
+    _validate_plot.instance_value("ax", ax, Axes)
     families: dict[Any, list[tuple[Any, str, float, float]]] = {}
     for method, of_x, of_y in points:
         family, numbers = _family(method)
@@ -349,10 +349,10 @@ def _drawn(
         raise ValueError(f"color must be a colour of matplotlib, such as 'red' or '#ff8800', got {color!r}")
     if linewidth is None:
         linewidth = float(np.clip(1.5 * (500 / max(len(rows), 1)) ** 0.3, 0.35, 1.5))
-    linewidth = _validate.width_value("linewidth", linewidth)
+    linewidth = _validate_plot.width_value("linewidth", linewidth)
     left, top, width, height = _extent(checked.corners, picture)
     ax = _new_ax(width, height) if ax is None else ax
-    _validate.instance_value("ax", ax, Axes)
+    _validate_plot.instance_value("ax", ax, Axes)
     is_empty = not ax.has_data()
     if picture is not None:
         gray = {"cmap": "gray", "vmin": 0, "vmax": 255 if picture.dtype == np.uint8 else 1} if picture.ndim == 2 else {}
@@ -439,11 +439,11 @@ def _picture(image: Any) -> _Array | None:
     if isinstance(image, Image.Image):
         as_it_is = image.mode in ("L", "RGB", "RGBA") or image.mode[0] in "IF"  # I, I;16, F: numbers of any range
         image = np.asarray(image if as_it_is else image.convert("RGB"))
-    return _validate.picture_array(image)
+    return _validate_plot.picture_array(image)
 
 
 def _names_of(label_names: Any) -> Mapping[int, str] | None:
-    return None if label_names is None else _validate.label_names_dict(label_names)
+    return None if label_names is None else _validate_plot.label_names_dict(label_names)
 
 
 def _counted(count: int, noun: str) -> str:
