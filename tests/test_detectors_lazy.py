@@ -7,7 +7,10 @@ import pytest
 
 import hashnms
 
-WITHOUT = "import sys; sys.modules.update(torch=None, torchvision=None, matplotlib=None); import hashnms, inspect"
+WITHOUT = (
+    "import sys; sys.modules.update(dict.fromkeys(['torch', 'torchvision', 'matplotlib', 'pyarrow', 'msgspec'])); "
+    "import hashnms, inspect"
+)
 
 
 def run(code):
@@ -30,7 +33,16 @@ print(hashnms.torch is sys.modules["hashnms.torch"], hashnms.detectors is sys.mo
     assert run(code) == ["True False", "HNMS False", "accelerate True", "True True"]
 
 
-@pytest.mark.parametrize(("part", "needed"), [("torch", "torch"), ("detectors", "torchvision"), ("plot", "matplotlib")])
+@pytest.mark.parametrize(
+    ("part", "needed"),
+    [
+        ("torch", "torch"),
+        ("detectors", "torchvision"),
+        ("plot", "matplotlib"),
+        ("tables", "pyarrow"),
+        ("files", "pyarrow"),
+    ],
+)
 @pytest.mark.parametrize("use", ["hashnms.{}", "hasattr(hashnms, '{}')", "exec('from hashnms import {}')"])
 def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, use):
     code = f"{WITHOUT}\ntry:\n    {use.format(part)}\nexcept ImportError as error:\n    print(error)"
@@ -38,9 +50,8 @@ def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, 
 
 
 def test_without_what_they_need_the_names_are_those_that_can_be_had():
-    code = (
-        f"{WITHOUT}\nprint({{'detectors', 'plot', 'torch'}} & set(dir(hashnms)), len(inspect.getmembers(hashnms)) > 20)"
-    )
+    parts = set(NEEDED)
+    code = f"{WITHOUT}\nprint({parts} & set(dir(hashnms)), len(inspect.getmembers(hashnms)) > 20)"
     assert run(code) == ["set() True"]
 
 

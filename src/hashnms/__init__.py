@@ -47,11 +47,19 @@ __all__ = [
 ]
 
 #: Parts that are imported on first use, and what each needs, which has an extra of the part's name.
-_PARTS = {"detectors": "torchvision", "plot": "matplotlib", "torch": "torch"}
+_PARTS = {
+    "detectors": "torchvision",
+    "files": "msgspec",
+    "plot": "matplotlib",
+    "tables": "pyarrow",
+    "torch": "torch",
+}
 
 if TYPE_CHECKING:
     from hashnms import detectors as detectors
+    from hashnms import files as files
     from hashnms import plot as plot
+    from hashnms import tables as tables
     from hashnms import torch as torch
 else:  # checkers would take any name for one of the package
 
@@ -62,9 +70,9 @@ else:  # checkers would take any name for one of the package
             return _import_module(f"hashnms.{name}")
         except ModuleNotFoundError as error:
             # Not an AttributeError: the part is there, and hasattr should say what it needs rather than False.
-            if error.name != _PARTS[name]:
+            if error.name not in _PARTS.values():
                 raise
-            raise ImportError(f'hashnms.{name} needs {_PARTS[name]}: pip install "hashnms[{name}]"') from error
+            raise ImportError(f'hashnms.{name} needs {error.name}: pip install "hashnms[{name}]"') from error
 
 
 def __dir__() -> list[str]:
