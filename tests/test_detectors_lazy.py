@@ -33,16 +33,16 @@ print(hashnms.torch is sys.modules["hashnms.torch"], hashnms.detectors is sys.mo
     assert run(code) == ["True False", "HNMS False", "accelerate True", "True True"]
 
 
-@pytest.mark.parametrize(
-    ("part", "needed"),
-    [
-        ("torch", "torch"),
-        ("detectors", "torchvision"),
-        ("plot", "matplotlib"),
-        ("tables", "pyarrow"),
-        ("files", "pyarrow"),
-    ],
-)
+NEEDED = {
+    "torch": "torch",
+    "detectors": "torchvision",
+    "plot": "matplotlib",
+    "tables": "pyarrow",
+    "files": "pyarrow",  # and msgspec
+}
+
+
+@pytest.mark.parametrize(("part", "needed"), NEEDED.items())
 @pytest.mark.parametrize("use", ["hashnms.{}", "hasattr(hashnms, '{}')", "exec('from hashnms import {}')"])
 def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, use):
     code = f"{WITHOUT}\ntry:\n    {use.format(part)}\nexcept ImportError as error:\n    print(error)"
