@@ -1,4 +1,4 @@
-"""Argument checks of `plot` and their messages; those of all others are in `_validate`."""
+"""Argument checks of the pictures and their messages; those of all others are in `_validate`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,21 @@
+"""Pictures of boxes, of what suppression keeps, of hash cells and of methods (`pip install "hashnms[plot]"`).
+
+Every function draws on the `ax` it is given, or on that of a new figure, and returns it. `ax.figure.savefig("out.png")`
+saves it; in a notebook with `%matplotlib inline`, `ax.figure` at the end of a cell shows it. Pyplot is not touched and
+no setting is changed: a new figure is a plain `matplotlib.figure.Figure`, gone when nobody holds it. Where pyplot is to
+show a picture, give it an ax: `plot_boxes(boxes, ax=plt.gca())`.
+"""
+
+try:
+    from matplotlib.figure import Figure as _Figure  # noqa: F401
+    from PIL import Image as _Image  # noqa: F401
+except ImportError as error:
+    raise ImportError('hashnms.plot needs matplotlib: pip install "hashnms[plot]"') from error
+
+from hashnms.plot.axes import COLORS as COLORS
+from hashnms.plot.boxes import MOST_VECTORS as MOST_VECTORS
+from hashnms.plot.boxes import plot_before_after, plot_boxes
+from hashnms.plot.cells import plot_cells
+from hashnms.plot.methods import plot_bound, plot_tradeoff
+
+__all__ = ["plot_before_after", "plot_bound", "plot_boxes", "plot_cells", "plot_tradeoff"]
