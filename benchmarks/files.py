@@ -85,6 +85,29 @@ from hashnms.tables import suppress
 pq.write_table(suppress(pq.read_table(sys.argv[1]), "nms:0.5"), sys.argv[2])
 """,
 }
+#: A table in memory: seconds of `tables.suppress`, of the suppression in it, bytes of the table, and the peak beside it.
+TABLE_JOB = """
+import resource, sys, time
+import pyarrow.parquet as pq
+import hashnms
+from hashnms import Suppression, tables
+
+table = pq.read_table(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+inside = 0.0
+call = Suppression.__call__
+def timed(*arguments, **settings):
+    global inside
+    start = time.perf_counter()
+    result = call(*arguments, **settings)
+    inside += time.perf_counter() - start
+    return result
+Suppression.__call__ = timed
+start = time.perf_counter()
+tables.suppress(table, "nms:0.5")
+whole = time.perf_counter() - start
+print(whole, inside, table.nbytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
 MEASURED = """
 import sys, time, resource
 {job}
@@ -165,6 +188,20 @@ def table(title: str, jobs: dict[str, str], source: Path, count: int, rounds: in
     print("\n".join(markdown(head, body, left=1)))
 
 
+def table_in_memory(source: Path, count: int, rounds: int) -> None:
+    """What `tables.suppress` does beside the suppression itself."""
+    runs = []
+    for _ in range(rounds):
+        result = subprocess.run(
+            [sys.executable, "-c", TABLE_JOB, str(source)], capture_output=True, text=True, check=True
+        )
+        runs.append([float(number) for number in result.stdout.split()])
+    whole, inside, size, peak = min(runs)
+    print(f"\nhashnms.tables.suppress of an Arrow table: {count:,} rows, {size / 1e6:,.0f} MB\n")
+    print(f"{whole:.2f} s, of which the suppression itself {inside:.2f} s: {inside / whole:.0%}.")
+    print(f"Peak memory {peak / 1e6:,.0f} MB: {peak / size:.1f} times the table.")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10**6)
@@ -180,6 +217,7 @@ def main() -> None:
             write_parquet(detections(options.parquet_rows, scattered), folder / "in.parquet")
             title = f"Parquet, {'rows in any order' if scattered else 'image after image'}"
             table(title, PARQUET_JOBS, folder / "in.parquet", options.parquet_rows, options.rounds)
+            table_in_memory(folder / "in.parquet", options.parquet_rows, options.rounds)
 
 
 if __name__ == "__main__":
