@@ -1,7 +1,7 @@
 """Detections in tables: Arrow tables and dataframes in, the same kind out (`pip install "hashnms[tables]"`).
 
 A table has a row a box. `Columns` says which of its columns are the image, the label, the box and the score; they are
-found by their usual names. All images and labels go through the core in one call.
+found by their usual names. All images and labels of a table, or many at a time, go through the core in one call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hashnms import _validate
-from hashnms._arrow import Arrays
+from hashnms._arrow import Arrays, parts_by_image
 from hashnms._frames import kind_of
 from hashnms._validate import BoxFormatName
 from hashnms.pipeline import SoftNms, Suppression
@@ -218,9 +218,9 @@ def suppress(
     if len(kept.bad):
         warnings.warn(f"dropped {len(kept.bad):,} bad rows of {len(arrow):,}", UserWarning, stacklevel=2)
     rows, scores = kept.rows, kept.scores
-    if order == "input":
-        by_row = np.argsort(rows)
-        rows, scores = rows[by_row], scores[by_row]
+    if order == "score":
+        by_score = np.argsort(-scores, kind="stable")
+        rows, scores = rows[by_score], scores[by_score]
     new = {columns.score: scores} if changes_scores(chain) else {}
     result: Table = kind.take(source, rows, new)
     return result
@@ -235,24 +235,32 @@ def changes_scores(suppression: Suppression) -> bool:
 class KeptRows:
     """What a suppression leaves of a table."""
 
-    rows: NDArray[np.int64]  #: by decreasing final score, ties to the earlier row
+    rows: NDArray[np.int64]  #: increasing
     scores: NDArray[Any]  #: the final ones
     bad: NDArray[np.int64]  #: rows that were dropped because they are bad
 
 
 def kept_rows(table: pa.Table, suppression: Suppression, columns: Columns, *, on_bad: OnBad = "raise") -> KeptRows:
-    """The rows of an Arrow table that a suppression keeps: one call of the core for all images and labels."""
-    arrays = Arrays.of(table, columns)
-    bad = arrays.bad_rows(columns) if on_bad == "drop" or arrays.nulls else None
-    if bad is not None and len(bad):
-        if on_bad == "raise":
-            arrays.explain(columns)
-        good = np.setdiff1d(np.arange(len(table)), bad, assume_unique=True)
-        result = arrays.take(good).suppressed(suppression, columns)
-        return KeptRows(good[result.keep], result.scores, bad)
-    try:
-        result = arrays.suppressed(suppression, columns)
-    except ValueError:
-        arrays.explain(columns)
-        raise
-    return KeptRows(result.keep, result.scores, np.zeros(0, np.int64))
+    """The rows of an Arrow table that a suppression keeps: a call of the core for many images and labels at a time."""
+    kept: list[tuple[Any, Any]] = []
+    bad = [np.zeros(0, np.int64)]
+    for rows, arrays in parts_by_image(table, columns):
+        wrong: Any = arrays.bad_rows(columns) if on_bad == "drop" or arrays.nulls else []
+        if len(wrong):
+            if on_bad == "raise":
+                Arrays.of(table, columns).explain(columns)
+            bad.append(rows[wrong])
+            good = np.setdiff1d(np.arange(len(rows)), wrong, assume_unique=True)
+            rows, arrays = rows[good], arrays.take(good)  # noqa: PLW2901
+        try:
+            result = arrays.suppressed(suppression, columns)
+        except ValueError:
+            Arrays.of(table, columns).explain(columns)
+            raise
+        in_order = np.argsort(result.keep)
+        kept.append((rows[result.keep[in_order]], result.scores[in_order]))
+    rows, scores = kept[0] if len(kept) == 1 else map(np.concatenate, zip(*kept, strict=True))
+    if len(kept) > 1 and not (np.diff(rows) > 0).all():
+        order = np.argsort(rows)
+        rows, scores = rows[order], scores[order]
+    return KeptRows(rows, scores, np.sort(np.concatenate(bad)))

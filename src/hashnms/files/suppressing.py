@@ -217,7 +217,7 @@ class _Job:
             raise FileError(f"{parts[0].rows.source.path}: {error}") from None
         keep = np.zeros(len(keys), bool)
         keep[kept.rows] = True
-        scores = kept.scores[np.argsort(kept.rows)] if changes_scores(self.chain) else None
+        scores = kept.scores if changes_scores(self.chain) else None
         return keep, scores, len(kept.bad)
 
     def _write(
