@@ -389,3 +389,60 @@ def test_ten_million_rows_in_little_memory(scattered, tmp_path):
     assert boxes_in == count
     assert 0 < boxes_out < count
     assert peak < 650_000_000  # 300 MB and what Python, pyarrow and its buffers take
+
+
+def yolo_folder(path, text="0 0.5 0.5 0.1 0.1 0.9\n0 0.5 0.5 0.1 0.1 0.8\n"):
+    path.mkdir()
+    (path / "a.txt").write_bytes(text.encode())
+    return path
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    labels, out = yolo_folder(tmp_path / "labels"), tmp_path / "out"
+    out.mkdir()
+    (out / "photo.jpg").write_text("precious")
+    with pytest.raises(FileError, match=r"no other files than those that are written, got .*out with photo.jpg"):
+        suppress(labels, out, "nms:0.5")
+    (labels / "photo.jpg").write_text("precious")
+    with pytest.raises(FileError, match=r"got .*labels with photo\.jpg"):
+        suppress(labels, labels, "nms:0.5")
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(FileError, match=r"output must be a folder, for there is a file an image, got .*file"):
+        suppress(labels, tmp_path / "file", "nms:0.5")
+    with pytest.raises(FileError, match="output must be a folder, for there is a file an image, got -"):
+        suppress(labels, "-", "nms:0.5")
+    assert [path.read_text() for path in (out / "photo.jpg", labels / "photo.jpg", tmp_path / "file")] == [
+        "precious",
+        "precious",
+        "old",
+    ]
+    (out / "photo.jpg").unlink()
+    assert suppress(labels, out, "nms:0.5").boxes_out == suppress(labels, out, "nms:0.5").boxes_out == 1
+
+
+def test_a_link_stays_a_link_and_a_file_keeps_its_mode(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([ROW]))
+    (tmp_path / "behind.json").write_text("old")
+    (tmp_path / "behind.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("behind.json")
+    suppress(tmp_path / "in.json", tmp_path / "link.json", "nms:0.5")
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "behind.json").read_text()) == [ROW]
+    assert (tmp_path / "behind.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([ROW]))
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        suppress(tmp_path / "in.json", pipe, "nms:0.5")
+        assert json.loads(reader.communicate()[0]) == [ROW]
+    assert pipe.is_fifo()
+
+
+def test_a_folder_in_the_place_of_a_file_and_a_long_name(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([ROW]))
+    with pytest.raises(FileError, match="output must be a file, got the folder"):
+        suppress(tmp_path / "in.json", tmp_path, "nms:0.5")
+    suppress(tmp_path / "in.json", tmp_path / f"{'a' * 250}.json", "nms:0.5")

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from hashnms._arrow import BadRow
 from hashnms._validate import BoxFormatName
+from hashnms.files.folders import FolderSource
 from hashnms.files.formats import Format, expanded, output_format
 from hashnms.files.output import STANDARD, beside, spooled
 from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located
@@ -96,7 +97,8 @@ def suppress(
         paths, kind = expanded(given, format)
         sources = [kind.open(path, reading) for path in paths]
         wanted = output_format(target, to, kind)
-        new = stack.enter_context(beside(target, folder=wanted.folder))
+        names = {file.name for source in sources if isinstance(source, FolderSource) for file in source.paths}
+        new = stack.enter_context(beside(target, folder=wanted.folder, names=names))
         job = _Job(sources, wanted, new, chain, reading, _memory(memory), progress)
         return job.run(start)
 
