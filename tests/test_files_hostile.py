@@ -446,3 +446,99 @@ def test_a_folder_in_the_place_of_a_file_and_a_long_name(tmp_path):
     with pytest.raises(FileError, match="output must be a file, got the folder"):
         suppress(tmp_path / "in.json", tmp_path, "nms:0.5")
     suppress(tmp_path / "in.json", tmp_path / f"{'a' * 250}.json", "nms:0.5")
+
+
+@pytest.mark.parametrize("block", [10, 60, 2**20])
+@pytest.mark.parametrize("notation", ["nms:0.5", "softnms:gaussian/0.5"])
+def test_quotes_within_a_field_are_no_quotes(notation, block, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.delimited._BLOCK", block)
+    lines = [
+        '1,0,0,9,9,0.5,5" pipe',
+        "1,100,0,109,9,0.6,b",
+        '1,200,0,209,9,0.7,"two\nlines, and ""quotes"""',
+        '1,300,0,309,9,"0.8",6" pipe',
+    ]
+    (tmp_path / "in.csv").write_text(f"{COLUMNS},name\n" + "\n".join(lines))
+    assert suppress(tmp_path / "in.csv", tmp_path / "out.csv", notation).boxes_out == 4
+    kept = (tmp_path / "out.csv").read_text()
+    assert (
+        kept
+        == f"{COLUMNS},name\n" + "\n".join(lines).replace('"0.8"', '"0.8"' if notation == "nms:0.5" else "0.8") + "\n"
+    )
+
+
+def test_the_number_of_a_line_counts_what_is_empty_or_between_quotes(tmp_path):
+    (tmp_path / "in.csv").write_text(f'{COLUMNS},t\r\n\r\n1,0,0,9,9,0.5,"a\nb"\r\n\r\n1,0,0,9,x,0.5,\r\n')
+    with pytest.raises(FileError, match="line 6: column y2 must be a number, got 'x'"):
+        suppress(tmp_path / "in.csv", tmp_path / "out.csv", "nms:0.5")
+
+
+@pytest.mark.parametrize("text", ["{}\r1,0,0,9,9,0.5\r", '{},"a\nb"\n1,0,0,9,9,0.5,x\n'])
+def test_a_header_that_is_not_a_line(text, tmp_path):
+    (tmp_path / "in.csv").write_bytes(text.format(COLUMNS).encode())
+    fails(tmp_path / "in.csv", "must have a first line with the names of its columns, got one that is not CSV")
+
+
+def test_a_field_longer_than_the_csv_module_takes(tmp_path):
+    (tmp_path / "in.csv").write_text(f"{COLUMNS},t\n1,0,0,9,9,x,{'z' * 200_000}\n")
+    fails(tmp_path / "in.csv", "line 2: must be CSV, got 1,0,0,9,9,x,zzz")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "json", "jsonl", "parquet", "feather", "npz"])
+def test_a_csv_file_without_rows_can_be_written_as_any_other_and_read_again(suffix, tmp_path):
+    (tmp_path / "in.csv").write_text(f"{COLUMNS}\n")
+    assert suppress(tmp_path / "in.csv", tmp_path / f"out.{suffix}", "nms:0.5").boxes_in == 0
+    assert suppress(tmp_path / f"out.{suffix}", tmp_path / "again.csv", "nms:0.5").boxes_in == 0
+
+
+BOXES, SCORES = np.array([[0, 0, 9, 9], [0, 0, 9, 8], [20, 0, 29, 9.0]]), np.array([0.5, 0.6, 0.7])
+
+
+def test_arrays_of_any_name_and_byte_order(tmp_path):
+    arrays = {"boxes": BOXES.astype(">f4"), "scores": SCORES.astype(">f8"), "file": SCORES, "allow_pickle": BOXES}
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as file:
+        for name, values in arrays.items():
+            with file.open(f"{name}.npy", "w") as stream:
+                np.lib.format.write_array(stream, values)
+    suppress(tmp_path / "in.npz", tmp_path / "out.npz", "nms:0.5")
+    with np.load(tmp_path / "out.npz") as kept:
+        assert {name: values.tolist() for name, values in kept.items()} == {
+            name: values[1:].tolist() for name, values in arrays.items()
+        }
+        assert kept["boxes"].dtype == ">f4"
+
+
+def test_arrays_that_are_no_rows_stay_as_they_are_once(tmp_path):
+    names = np.array(["cat", "dog"])
+    for number in range(2):
+        np.savez(tmp_path / f"{number}.npz", boxes=BOXES, scores=SCORES, images=[number] * 3, names=names, version=3)
+    inputs = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    suppress(inputs, tmp_path / "out.npz", "nms:0.5")
+    with np.load(tmp_path / "out.npz") as kept:
+        assert kept["names"].tolist() == ["cat", "dog"]
+        assert kept["version"] == 3
+        assert kept["images"].tolist() == [0, 0, 1, 1]
+    np.savez(tmp_path / "1.npz", boxes=BOXES, scores=SCORES, images=[1] * 3, names=names[::-1])
+    with pytest.raises(FileError, match=r"names must be that of .*0\.npz, got another one"):
+        suppress(inputs, tmp_path / "out.npz", "nms:0.5")
+    np.savez(tmp_path / "1.npz", boxes=BOXES, scores=SCORES, images=[1] * 3, more=SCORES)
+    with pytest.raises(FileError, match="arrays must be those of the first file, boxes, scores, images, got"):
+        suppress(inputs, tmp_path / "out.npz", "nms:0.5")
+
+
+def test_an_npz_file_without_rows_keeps_its_arrays(tmp_path):
+    np.savez(tmp_path / "in.npz", boxes=np.zeros((0, 4)), scores=np.zeros(0), names=["cat"])
+    suppress(tmp_path / "in.npz", tmp_path / "out.npz", "nms:0.5")
+    with np.load(tmp_path / "out.npz") as kept:
+        assert sorted(kept) == ["boxes", "names", "scores"]
+    suppress(tmp_path / "in.npz", tmp_path / "out.parquet", "nms:0.5")
+    assert pq.read_table(tmp_path / "out.parquet").column_names == ["boxes", "scores"]
+
+
+def test_what_is_no_array_in_npz(tmp_path):
+    np.savez(tmp_path / "in.npz", boxes=BOXES, scores=SCORES + 0j)
+    fails(tmp_path / "in.npz", "scores must be numbers or text, got complex128")
+    np.savez(tmp_path / "in.npz", boxes=BOXES, scores=SCORES)
+    with zipfile.ZipFile(tmp_path / "in.npz", "a") as file:
+        file.writestr("readme.txt", "hello")
+    fails(tmp_path / "in.npz", "must hold nothing but arrays, got readme.txt")

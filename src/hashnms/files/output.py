@@ -19,7 +19,7 @@ STANDARD = Path("-")  #: standard input or output
 def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> Iterator[Path]:
     """A path to write to, beside this one. When the block ends it takes its place; after an error it is removed.
 
-    What stands there is replaced: a file by a file of the same mode, behind a link if there is one; a folder as a whole,
+    What stands there is replaced: a file by one of the same mode, behind a link if there is one; a folder as a whole,
     so it may have no other files than those that are written, which have these names. Standard output and what is
     neither file nor folder, such as a pipe or /dev/null, are written to when the block ends.
     """

@@ -65,8 +65,11 @@ class Rows(ABC):
 
     def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
         """All columns of the rows that are kept, with their new scores if they have some."""
-        new = {} if scores is None else {self.source.columns.score: scores}
-        return replaced(self.table().filter(pa.array(keep)), new)
+        return self.rescored(self.table().filter(pa.array(keep)), scores)
+
+    def rescored(self, table: pa.Table, scores: Scores | None) -> pa.Table:
+        """A table of rows that are kept, with their new scores if they have some."""
+        return replaced(table, {} if scores is None else {self.source.columns.score: scores})
 
 
 class Source(ABC):

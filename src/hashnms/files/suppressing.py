@@ -202,7 +202,7 @@ class _Job:
             finished |= images
         elif not last:
             decided = 0
-        if decided == 0:
+        if decided == 0 and not last:
             return parts
         keep, scores, bad = self._kept(keys.slice(0, decided), parts)
         self.bad += bad
