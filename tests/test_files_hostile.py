@@ -542,3 +542,93 @@ def test_what_is_no_array_in_npz(tmp_path):
     with zipfile.ZipFile(tmp_path / "in.npz", "a") as file:
         file.writestr("readme.txt", "hello")
     fails(tmp_path / "in.npz", "must hold nothing but arrays, got readme.txt")
+
+
+def written(path, rows):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return path
+
+
+BAD = ["nonsense", 7, {**ROW, "score": "x"}, {**ROW, "bbox": [0, 0, 9]}, '{"image_id": 1', {"other": 1}]
+
+
+@pytest.mark.parametrize("target", ["jsonl", "json", "csv", "parquet", "npz"])
+@pytest.mark.parametrize("block", [40, 2**20])
+@pytest.mark.parametrize("place", range(3))
+def test_bad_rows_are_dropped_wherever_they_are_and_whatever_is_written(place, block, target, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.json_rows._BLOCK", block)
+    good = [ROW, {**ROW, "image_id": 2, "score": 1}]
+    rows = [*good[:place], *BAD, *good[place:]]
+    summary = suppress(written(tmp_path / "in.jsonl", rows), tmp_path / f"out.{target}", "nms:0.5", on_bad="drop")
+    assert (summary.boxes_in, summary.boxes_out, summary.bad) == (8, 2, 6)
+    again = suppress(tmp_path / f"out.{target}", tmp_path / "again.jsonl", "nms:0.5")
+    assert again.boxes_out == 2
+    with pytest.raises(FileError, match=f"line {place + 1}: "):
+        suppress(tmp_path / "in.jsonl", tmp_path / "out.jsonl", "nms:0.5")
+
+
+@pytest.mark.parametrize("target", ["csv", "json", "parquet"])
+def test_bad_lines_of_csv_are_dropped_whatever_is_written(target, tmp_path):
+    lines = [COLUMNS, "1,0,0,9,9,0.5", "1,0,0,9", "1,0,0,x,9,0.5", "2,0,0,9,9,0.5"]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    summary = suppress(tmp_path / "in.csv", tmp_path / f"out.{target}", "nms:0.5", on_bad="drop")
+    assert (summary.boxes_in, summary.boxes_out, summary.bad) == (4, 2, 2)
+
+
+def test_keys_that_only_some_rows_have(tmp_path):
+    rows = [ROW, {**ROW, "category_id": 3, "more": 5}]
+    (tmp_path / "in.json").write_text(json.dumps(rows))
+    suppress(tmp_path / "in.json", tmp_path / "out.parquet", "nms:0.5")
+    assert pq.read_table(tmp_path / "out.parquet").column("more").to_pylist() == [None, 5]
+    late = [ROW] * 2000 + [{**ROW, "category_id": 3, "late": 5}]
+    (tmp_path / "in.json").write_text(json.dumps(late))
+    for suffix in ("csv", "parquet"):
+        with pytest.raises(FileError, match=r"keys must be those of the first rows .*, got late"):
+            suppress(tmp_path / "in.json", tmp_path / f"out.{suffix}", "nms:0.5")
+    rows = [{key: value for key, value in ROW.items() if key != "category_id"}, ROW]
+    (tmp_path / "in.json").write_text(json.dumps(rows))  # not as if none had a class
+    with pytest.raises(FileError, match="row 1: category_id must be given"):
+        suppress(tmp_path / "in.json", tmp_path / "out.json", "nms:0.5")
+
+
+def test_a_file_of_bad_rows_before_a_good_one(tmp_path):
+    inputs = [written(tmp_path / "a.jsonl", [{**ROW, "bbox": [0]}]), written(tmp_path / "b.jsonl", [ROW])]
+    for memory in (1, None):
+        summary = suppress(inputs, tmp_path / "out.jsonl", "nms:0.5", on_bad="drop", memory=memory)
+        assert (summary.boxes_out, summary.bad) == (1, 1)
+
+
+def test_a_list_that_is_only_begun(tmp_path):
+    (tmp_path / "in.json").write_text("[")
+    fails(tmp_path / "in.json", "row 1: must be JSON")
+
+
+@pytest.mark.parametrize("name", ["sc[0]", "a.b", "p`q", "sc\u00f6re"])
+def test_a_column_of_an_odd_name(name, tmp_path):
+    rows = [{**ROW, name: 0.5}, {**ROW, name: "x"}]
+    (tmp_path / "in.json").write_text(json.dumps(rows))
+    fails(tmp_path / "in.json", f'row 2: {name} must be a number, got "x"', columns={"score": name})
+
+
+@pytest.mark.parametrize("memory", [1, None])
+def test_ids_of_two_types_are_said_whatever_the_memory(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.json_rows._BLOCK", 300)
+    rows = [{**ROW, "image_id": row % 8 if row < 32 else f"a{row % 8}"} for row in range(64)]
+    with pytest.raises(FileError, match="column image_id must be integers or strings throughout"):
+        suppress(written(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl", "nms:0.5", memory=memory)
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.int8(), pa.string(), pa.float64()])
+def test_scattered_ids_of_any_type(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.arrow._ROWS_AT_A_TIME", 4)
+    ids = pa.array(np.arange(64) % 16)
+    columns = {"image_id": ids.cast(kind), "label": ids.cast(kind), "bbox": [[0, 0, 9, 9]] * 64, "score": [0.5] * 64}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    assert suppress(tmp_path / "in.parquet", tmp_path / "out.parquet", "nms:0.5", memory=1).boxes_out == 16
+
+
+def test_files_with_other_columns(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([ROW]))
+    (tmp_path / "b.json").write_text(json.dumps([{"image": 1, "class": 1, "bbox": [0, 0, 9, 9], "score": 0.5}]))
+    with pytest.raises(FileError, match=r"b\.json: columns must be those of the first file, image_id, category_id"):
+        suppress([tmp_path / "a.json", tmp_path / "b.json"], tmp_path / "out.json", "nms:0.5")

@@ -279,10 +279,13 @@ class DelimitedWriter(Writer):
 
     def _convert(self, table: pa.Table) -> None:
         """Rows of another format, with the names of their columns as a header."""
+        if self._header is not None and table.schema.names != self._names:
+            need, got = ", ".join(self._names), ", ".join(table.schema.names)
+            raise FileError(f"{self._source.path}: columns must be those of the first rows, {need}, got {got}")
         options = arrow_csv.WriteOptions(
             include_header=self._header is None, delimiter=self._delimiter, quoting_style="needed"
         )
-        self._header = b"written"
+        self._header, self._names = b"written", table.schema.names
         try:
             arrow_csv.write_csv(table, self._file, options)
         except pa.ArrowInvalid as error:

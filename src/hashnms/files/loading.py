@@ -16,7 +16,7 @@ from hashnms._arrow import Arrays, BadRow
 from hashnms.boxes import to_xyxy
 from hashnms.detections import Detections
 from hashnms.files.formats import expanded
-from hashnms.files.rows import Reading, joined_keys, located
+from hashnms.files.rows import Reading, joined_keys, located, read_alike
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def load(inputs: Sequence[str | os.PathLike[str]], reading: Reading, format: str
     """All detections of some files of one format."""
     paths, form = expanded(inputs, format)
     sources = [form.open(path, reading) for path in paths]
-    parts = [rows for source in sources for rows in source.read()]
+    parts = list(read_alike(sources))
     columns = sources[0].columns
     keys = joined_keys(parts) if parts else pa.table({name: pa.nulls(0, pa.float64()) for name in columns.names})
     names: dict[str, list[Any]] = {}

@@ -112,10 +112,15 @@ class NpzWriter(Writer):
     def __init__(self, path: Path, source: Source) -> None:
         self._path, self._source = path, source
         self._parts, self._whole = list[dict[str, Any]](), dict[str, Any]()  #: by row; others
+        self._empty: dict[str, Any] = {}  #: of no rows, where the types are not known
 
     def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
         if not isinstance(rows, NpzRows):
-            self._parts.append(_arrays(rows.kept_table(keep, scores), rows.source))
+            part = _arrays(rows.kept_table(keep, scores), rows.source)
+            if keep.any():
+                self._parts.append(part)
+            else:
+                self._empty = part
             return
         part = {name: values[keep] for name, values in rows.arrays.items() if rows.has_rows(values)}
         for name, values in rows.arrays.items():
@@ -133,7 +138,7 @@ class NpzWriter(Writer):
         pass
 
     def finish(self) -> None:
-        joined: dict[str, Any] = dict(self._parts[0]) if self._parts else {}
+        joined: dict[str, Any] = self._parts[0] if self._parts else self._empty
         if len(self._parts) > 1:
             joined = {name: np.concatenate([part[name] for part in self._parts]) for name in joined}
         with zipfile.ZipFile(self._path, "w") as file:  # np.savez cannot take all names

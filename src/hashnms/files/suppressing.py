@@ -19,7 +19,7 @@ from hashnms._validate import BoxFormatName
 from hashnms.files.folders import FolderSource
 from hashnms.files.formats import Format, expanded, output_format
 from hashnms.files.output import STANDARD, beside, spooled
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located
+from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located, read_alike
 from hashnms.files.scattered import Scattered
 from hashnms.pipeline import Suppression
 from hashnms.tables import OnBad, changes_scores, kept_rows
@@ -166,11 +166,9 @@ class _Job:
         """Of all sources, one after another."""
         for source in self.sources:
             source.done = 0.0
-        for source in self.sources:
-            for rows in source.read_keys() if keys_only else source.read():
-                yield rows
-                self.progress(self._done(), text)
-            source.done = 1.0
+        for rows in read_alike(self.sources, keys_only):
+            yield rows
+            self.progress(self._done(), text)
 
     def _grouped(self) -> None:
         """As much at a time as fits into memory. Where that is not all, the image at its end waits for the rest."""
