@@ -632,3 +632,35 @@ def test_files_with_other_columns(tmp_path):
     (tmp_path / "b.json").write_text(json.dumps([{"image": 1, "class": 1, "bbox": [0, 0, 9, 9], "score": 0.5}]))
     with pytest.raises(FileError, match=r"b\.json: columns must be those of the first file, image_id, category_id"):
         suppress([tmp_path / "a.json", tmp_path / "b.json"], tmp_path / "out.json", "nms:0.5")
+
+
+@pytest.mark.parametrize("notation", ["nms:0.5", "softnms:gaussian/0.5"])
+@pytest.mark.parametrize(
+    ("name", "line"), [("yolo", " 0  0.5 0.5\t0.1 0.1 0.9 7 \r\n"), ("visdrone", "1, 2,3,4, 0.9,5,-1,-1,\r\n")]
+)
+def test_lines_of_folders_stay_byte_for_byte(name, line, notation, tmp_path):
+    folder = yolo_folder(tmp_path / "in", line)
+    suppress(folder, tmp_path / "out", notation, format=name)
+    kept = (tmp_path / "out" / "a.txt").read_bytes().decode()
+    assert kept == (line if notation == "nms:0.5" else line.replace(", 0.9", ",0.9"))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"columns": {"label": "kind"}}, "columns of such a folder must be the usual ones, got label=kind"),
+        ({"columns": {"score": "p"}}, "columns of such a folder must be the usual ones, got score=p"),
+        ({"box_format": "xyxy"}, "box_format of such a folder must be cxcywh, got 'xyxy'"),
+    ],
+)
+def test_the_fields_of_folders_are_known(how, message, tmp_path):
+    with pytest.raises(FileError, match=message):
+        suppress(yolo_folder(tmp_path / "in"), tmp_path / "out", "nms:0.5", **how)
+
+
+def test_a_folder_without_files_of_the_format(tmp_path):
+    (tmp_path / "in").mkdir()
+    with pytest.raises(FileError, match=r"must be a folder with coco files, with a suffix of \.json, got none"):
+        suppress(tmp_path / "in", tmp_path / "out.json", "nms:0.5", format="coco")
+    (tmp_path / "in" / "UPPER.JSON").write_text(json.dumps([ROW]))
+    assert suppress(tmp_path / "in", tmp_path / "out.json", "nms:0.5", format="coco").boxes_out == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from hashnms._arrow import Arrays, BadRow
 from hashnms.boxes import to_xyxy
 from hashnms.detections import Detections
-from hashnms.files.formats import expanded
+from hashnms.files.formats import Format, expanded
+from hashnms.files.output import spooled
 from hashnms.files.rows import Reading, joined_keys, located, read_alike
 
 
@@ -40,8 +42,12 @@ class Loaded:
 
 
 def load(inputs: Sequence[str | os.PathLike[str]], reading: Reading, format: str | None = None) -> Loaded:
-    """All detections of some files of one format."""
-    paths, form = expanded(inputs, format)
+    """All detections of some files of one format; "-" is standard input."""
+    with spooled(inputs) as given:
+        return _loaded(*expanded(given, format), reading)
+
+
+def _loaded(paths: list[Path], form: Format, reading: Reading) -> Loaded:
     sources = [form.open(path, reading) for path in paths]
     parts = list(read_alike(sources))
     columns = sources[0].columns

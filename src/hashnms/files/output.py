@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -83,10 +83,16 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def spooled(suffix: str = "") -> Iterator[Path]:
-    """Standard input as a file, for it is read more than once."""
+def spooled(given: Sequence[str | os.PathLike[str]]) -> Iterator[list[str | os.PathLike[str]]]:
+    """Inputs with a file in the place of standard input, for it is read more than once. Errors have its usual name."""
+    if not any(Path(path) == STANDARD for path in given):
+        yield list(given)
+        return
     with tempfile.TemporaryDirectory(prefix="hashnms-") as work:
-        path = Path(work) / f"stdin{suffix}"
-        with path.open("wb") as stream:
+        spool = Path(work) / "stdin"
+        with spool.open("wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream, 2**20)
-        yield path
+        try:
+            yield [spool if Path(path) == STANDARD else path for path in given]
+        except FileError as error:
+            raise FileError(str(error).replace(str(spool), "standard input")) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from hashnms._arrow import BadRow
 from hashnms._validate import BoxFormatName
 from hashnms.files.folders import FolderSource
 from hashnms.files.formats import Format, expanded, output_format
-from hashnms.files.output import STANDARD, beside, spooled
+from hashnms.files.output import beside, spooled
 from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located, read_alike
 from hashnms.files.scattered import Scattered
 from hashnms.pipeline import Suppression
@@ -91,25 +91,13 @@ def suppress(
     target = Path(output)
     reading = Reading(columns or {}, box_format, None if header is None else tuple(header), on_bad)
     with ExitStack() as stack:
-        if any(Path(path) == STANDARD for path in given):
-            stack.enter_context(_named_standard_input(spool := stack.enter_context(spooled())))
-            given = [spool if Path(path) == STANDARD else path for path in given]
-        paths, kind = expanded(given, format)
+        paths, kind = expanded(stack.enter_context(spooled(given)), format)
         sources = [kind.open(path, reading) for path in paths]
         wanted = output_format(target, to, kind)
         names = {file.name for source in sources if isinstance(source, FolderSource) for file in source.paths}
         new = stack.enter_context(beside(target, folder=wanted.folder, names=names))
         job = _Job(sources, wanted, new, chain, reading, _memory(memory), progress)
         return job.run(start)
-
-
-@contextmanager
-def _named_standard_input(spool: Path) -> Iterator[None]:
-    """Errors of the file that standard input was copied to, with the name that the user knows."""
-    try:
-        yield
-    except FileError as error:
-        raise FileError(str(error).replace(str(spool), "standard input")) from None
 
 
 def _memory(given: int | None) -> int:
