@@ -253,3 +253,87 @@ def test_without_the_packages_of_files_it_says_what_to_install(folder, monkeypat
     result = run("suppress", folder / "in.json", "-o", folder / "out.json")
     assert result.exit_code == 2
     assert result.stderr == 'error: files need msgspec: pip install "hashnms[files]"\n'
+
+
+def test_standard_input_of_every_command_that_reads(folder):
+    text = (folder / "in.json").read_bytes()
+    compared = run("compare", "-", "-f", "coco", "-s", "nms:0.5", "-o", "json", input=text)
+    assert json.loads(compared.stdout)[0]["boxes_in"] == 1200
+    assert run("plot", "-", "-f", "coco", "-o", folder / "a.png", input=text).exit_code == 0
+    wrong = run("compare", "-", "-f", "coco", "-s", "nms:0.5", input=b"[7]")
+    assert wrong.stderr.startswith("error: standard input, row 1: rows must be objects")
+
+
+def test_compare_and_evaluate_say_how_many_rows_are_bad(folder):
+    rows = json.loads((folder / "in.json").read_text())
+    (folder / "in.json").write_text(json.dumps([*rows, {**rows[0], "score": "x"}]))
+    for command in (("compare", "-s", "nms:0.5"), ("evaluate", "--truth", folder / "truth.json")):
+        result = run(command[0], folder / "in.json", *command[1:], "--skip-bad")
+        assert result.exit_code == 0
+        assert result.stderr == "1 bad row dropped\n"
+
+
+def test_a_report_that_cannot_be_is_said_before_anything_is_written(folder):
+    before = (folder / "in.json").read_bytes()
+    same = run("suppress", folder / "in.json", "-o", folder / "in.json", "--report", folder / "a.html")
+    assert (same.exit_code, (folder / "in.json").read_bytes()) == (2, before)
+    assert "--report must be of files that are there afterwards" in same.stderr
+    twice = run("compare", folder / "in.json", "-s", "nms:0.5", "-s", "nms:0.50", "--report", folder / "a.html")
+    assert (twice.exit_code, twice.stdout) == (2, "")
+    assert "--report must be of different methods, got one twice" in twice.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x89PNG\r\n\x1a\n",
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(8),
+        b"\xff\xd8\0\0",
+        b"\xff\xd8\xff\xc0\0\x0b\x08" + bytes(9),
+        b"RIFF\0\0\0\0WEBPVP8X",
+        b"<svg onload=alert(1)>",
+        b"",
+    ],
+)
+def test_a_broken_picture_leaves_a_report_without_it(content, folder):
+    (folder / "10.png").write_bytes(content)
+    result = run(
+        "suppress", folder / "in.json", "-o", folder / "o.json", "--report", folder / "a.html", "--images", folder
+    )
+    assert result.exit_code == 0
+    assert (folder / "a.html").exists()
+
+
+@pytest.mark.parametrize("image", ["\u00b2", "a" * 400, "../../etc/passwd", "/etc/passwd", "a\0b", "1" * 5000])
+def test_a_report_of_images_with_odd_names(image, tmp_path):
+    row = {"image_id": image, "category_id": "\u00b2", "bbox": [0, 0, 9, 9], "score": 0.5}
+    (tmp_path / "in.json").write_text(json.dumps([row]))
+    (tmp_path / "truth.json").write_text(json.dumps({"images": [{"id": image}], "annotations": []}))
+    result = run(
+        "suppress",
+        tmp_path / "in.json",
+        "-o",
+        tmp_path / "o.json",
+        "--report",
+        tmp_path / "a.html",
+        "--images",
+        tmp_path,
+    )
+    assert (result.exit_code, (tmp_path / "a.html").exists()) == (0, True)
+    assert run("evaluate", tmp_path / "in.json", "--truth", tmp_path / "truth.json").exit_code == 0
+
+
+def test_truth_with_flags_names_used_twice_and_bad_boxes(tmp_path):
+    row = {"image_id": 1, "category_id": 2, "bbox": [0, 0, 9, 9], "score": 0.5}
+    (tmp_path / "in.json").write_text(json.dumps([row]))
+    truth = {
+        "images": [{"id": 1}],
+        "annotations": [{**row, "iscrowd": False}],
+        "categories": [{"id": 2, "name": "a"}, {"id": 3, "name": "a"}],
+    }
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    result = run("evaluate", tmp_path / "in.json", "--truth", tmp_path / "truth.json", "--json")
+    assert json.loads(result.stdout)["classes"] == [{"class": "a", "AP": 1.0, "AP50": 1.0}]
+    (tmp_path / "truth.json").write_text(json.dumps({**truth, "annotations": [{**row, "bbox": [0, 0, -9, 9]}]}))
+    result = run("evaluate", tmp_path / "in.json", "--truth", tmp_path / "truth.json")
+    assert "truth.json, annotations: boxes must have width >= 0" in result.stderr

@@ -389,3 +389,278 @@ def test_ten_million_rows_in_little_memory(scattered, tmp_path):
     assert boxes_in == count
     assert 0 < boxes_out < count
     assert peak < 650_000_000  # 300 MB and what Python, pyarrow and its buffers take
+
+
+def yolo_folder(path, text="0 0.5 0.5 0.1 0.1 0.9\n0 0.5 0.5 0.1 0.1 0.8\n"):
+    path.mkdir()
+    (path / "a.txt").write_bytes(text.encode())
+    return path
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    labels, out = yolo_folder(tmp_path / "labels"), tmp_path / "out"
+    out.mkdir()
+    (out / "photo.jpg").write_text("precious")
+    with pytest.raises(FileError, match=r"no other files than those that are written, got .*out with photo.jpg"):
+        suppress(labels, out, "nms:0.5")
+    (labels / "photo.jpg").write_text("precious")
+    with pytest.raises(FileError, match=r"got .*labels with photo\.jpg"):
+        suppress(labels, labels, "nms:0.5")
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(FileError, match=r"output must be a folder, for there is a file an image, got .*file"):
+        suppress(labels, tmp_path / "file", "nms:0.5")
+    with pytest.raises(FileError, match="output must be a folder, for there is a file an image, got -"):
+        suppress(labels, "-", "nms:0.5")
+    assert [path.read_text() for path in (out / "photo.jpg", labels / "photo.jpg", tmp_path / "file")] == [
+        "precious",
+        "precious",
+        "old",
+    ]
+    (out / "photo.jpg").unlink()
+    assert suppress(labels, out, "nms:0.5").boxes_out == suppress(labels, out, "nms:0.5").boxes_out == 1
+
+
+def test_a_link_stays_a_link_and_a_file_keeps_its_mode(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([ROW]))
+    (tmp_path / "behind.json").write_text("old")
+    (tmp_path / "behind.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("behind.json")
+    suppress(tmp_path / "in.json", tmp_path / "link.json", "nms:0.5")
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "behind.json").read_text()) == [ROW]
+    assert (tmp_path / "behind.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([ROW]))
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        suppress(tmp_path / "in.json", pipe, "nms:0.5")
+        assert json.loads(reader.communicate()[0]) == [ROW]
+    assert pipe.is_fifo()
+
+
+def test_a_folder_in_the_place_of_a_file_and_a_long_name(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([ROW]))
+    with pytest.raises(FileError, match="output must be a file, got the folder"):
+        suppress(tmp_path / "in.json", tmp_path, "nms:0.5")
+    suppress(tmp_path / "in.json", tmp_path / f"{'a' * 250}.json", "nms:0.5")
+
+
+@pytest.mark.parametrize("block", [10, 60, 2**20])
+@pytest.mark.parametrize("notation", ["nms:0.5", "softnms:gaussian/0.5"])
+def test_quotes_within_a_field_are_no_quotes(notation, block, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.delimited._BLOCK", block)
+    lines = [
+        '1,0,0,9,9,0.5,5" pipe',
+        "1,100,0,109,9,0.6,b",
+        '1,200,0,209,9,0.7,"two\nlines, and ""quotes"""',
+        '1,300,0,309,9,"0.8",6" pipe',
+    ]
+    (tmp_path / "in.csv").write_text(f"{COLUMNS},name\n" + "\n".join(lines))
+    assert suppress(tmp_path / "in.csv", tmp_path / "out.csv", notation).boxes_out == 4
+    kept = (tmp_path / "out.csv").read_text()
+    assert (
+        kept
+        == f"{COLUMNS},name\n" + "\n".join(lines).replace('"0.8"', '"0.8"' if notation == "nms:0.5" else "0.8") + "\n"
+    )
+
+
+def test_the_number_of_a_line_counts_what_is_empty_or_between_quotes(tmp_path):
+    (tmp_path / "in.csv").write_text(f'{COLUMNS},t\r\n\r\n1,0,0,9,9,0.5,"a\nb"\r\n\r\n1,0,0,9,x,0.5,\r\n')
+    with pytest.raises(FileError, match="line 6: column y2 must be a number, got 'x'"):
+        suppress(tmp_path / "in.csv", tmp_path / "out.csv", "nms:0.5")
+
+
+@pytest.mark.parametrize("text", ["{}\r1,0,0,9,9,0.5\r", '{},"a\nb"\n1,0,0,9,9,0.5,x\n'])
+def test_a_header_that_is_not_a_line(text, tmp_path):
+    (tmp_path / "in.csv").write_bytes(text.format(COLUMNS).encode())
+    fails(tmp_path / "in.csv", "must have a first line with the names of its columns, got one that is not CSV")
+
+
+def test_a_field_longer_than_the_csv_module_takes(tmp_path):
+    (tmp_path / "in.csv").write_text(f"{COLUMNS},t\n1,0,0,9,9,x,{'z' * 200_000}\n")
+    fails(tmp_path / "in.csv", "line 2: must be CSV, got 1,0,0,9,9,x,zzz")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "json", "jsonl", "parquet", "feather", "npz"])
+def test_a_csv_file_without_rows_can_be_written_as_any_other_and_read_again(suffix, tmp_path):
+    (tmp_path / "in.csv").write_text(f"{COLUMNS}\n")
+    assert suppress(tmp_path / "in.csv", tmp_path / f"out.{suffix}", "nms:0.5").boxes_in == 0
+    assert suppress(tmp_path / f"out.{suffix}", tmp_path / "again.csv", "nms:0.5").boxes_in == 0
+
+
+BOXES, SCORES = np.array([[0, 0, 9, 9], [0, 0, 9, 8], [20, 0, 29, 9.0]]), np.array([0.5, 0.6, 0.7])
+
+
+def test_arrays_of_any_name_and_byte_order(tmp_path):
+    arrays = {"boxes": BOXES.astype(">f4"), "scores": SCORES.astype(">f8"), "file": SCORES, "allow_pickle": BOXES}
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as file:
+        for name, values in arrays.items():
+            with file.open(f"{name}.npy", "w") as stream:
+                np.lib.format.write_array(stream, values)
+    suppress(tmp_path / "in.npz", tmp_path / "out.npz", "nms:0.5")
+    with np.load(tmp_path / "out.npz") as kept:
+        assert {name: values.tolist() for name, values in kept.items()} == {
+            name: values[1:].tolist() for name, values in arrays.items()
+        }
+        assert kept["boxes"].dtype == ">f4"
+
+
+def test_arrays_that_are_no_rows_stay_as_they_are_once(tmp_path):
+    names = np.array(["cat", "dog"])
+    for number in range(2):
+        np.savez(tmp_path / f"{number}.npz", boxes=BOXES, scores=SCORES, images=[number] * 3, names=names, version=3)
+    inputs = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    suppress(inputs, tmp_path / "out.npz", "nms:0.5")
+    with np.load(tmp_path / "out.npz") as kept:
+        assert kept["names"].tolist() == ["cat", "dog"]
+        assert kept["version"] == 3
+        assert kept["images"].tolist() == [0, 0, 1, 1]
+    np.savez(tmp_path / "1.npz", boxes=BOXES, scores=SCORES, images=[1] * 3, names=names[::-1])
+    with pytest.raises(FileError, match=r"names must be that of .*0\.npz, got another one"):
+        suppress(inputs, tmp_path / "out.npz", "nms:0.5")
+    np.savez(tmp_path / "1.npz", boxes=BOXES, scores=SCORES, images=[1] * 3, more=SCORES)
+    with pytest.raises(FileError, match="arrays must be those of the first file, boxes, scores, images, got"):
+        suppress(inputs, tmp_path / "out.npz", "nms:0.5")
+
+
+def test_an_npz_file_without_rows_keeps_its_arrays(tmp_path):
+    np.savez(tmp_path / "in.npz", boxes=np.zeros((0, 4)), scores=np.zeros(0), names=["cat"])
+    suppress(tmp_path / "in.npz", tmp_path / "out.npz", "nms:0.5")
+    with np.load(tmp_path / "out.npz") as kept:
+        assert sorted(kept) == ["boxes", "names", "scores"]
+    suppress(tmp_path / "in.npz", tmp_path / "out.parquet", "nms:0.5")
+    assert pq.read_table(tmp_path / "out.parquet").column_names == ["boxes", "scores"]
+
+
+def test_what_is_no_array_in_npz(tmp_path):
+    np.savez(tmp_path / "in.npz", boxes=BOXES, scores=SCORES + 0j)
+    fails(tmp_path / "in.npz", "scores must be numbers or text, got complex128")
+    np.savez(tmp_path / "in.npz", boxes=BOXES, scores=SCORES)
+    with zipfile.ZipFile(tmp_path / "in.npz", "a") as file:
+        file.writestr("readme.txt", "hello")
+    fails(tmp_path / "in.npz", "must hold nothing but arrays, got readme.txt")
+
+
+def written(path, rows):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return path
+
+
+BAD = ["nonsense", 7, {**ROW, "score": "x"}, {**ROW, "bbox": [0, 0, 9]}, '{"image_id": 1', {"other": 1}]
+
+
+@pytest.mark.parametrize("target", ["jsonl", "json", "csv", "parquet", "npz"])
+@pytest.mark.parametrize("block", [40, 2**20])
+@pytest.mark.parametrize("place", range(3))
+def test_bad_rows_are_dropped_wherever_they_are_and_whatever_is_written(place, block, target, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.json_rows._BLOCK", block)
+    good = [ROW, {**ROW, "image_id": 2, "score": 1}]
+    rows = [*good[:place], *BAD, *good[place:]]
+    summary = suppress(written(tmp_path / "in.jsonl", rows), tmp_path / f"out.{target}", "nms:0.5", on_bad="drop")
+    assert (summary.boxes_in, summary.boxes_out, summary.bad) == (8, 2, 6)
+    again = suppress(tmp_path / f"out.{target}", tmp_path / "again.jsonl", "nms:0.5")
+    assert again.boxes_out == 2
+    with pytest.raises(FileError, match=f"line {place + 1}: "):
+        suppress(tmp_path / "in.jsonl", tmp_path / "out.jsonl", "nms:0.5")
+
+
+@pytest.mark.parametrize("target", ["csv", "json", "parquet"])
+def test_bad_lines_of_csv_are_dropped_whatever_is_written(target, tmp_path):
+    lines = [COLUMNS, "1,0,0,9,9,0.5", "1,0,0,9", "1,0,0,x,9,0.5", "2,0,0,9,9,0.5"]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    summary = suppress(tmp_path / "in.csv", tmp_path / f"out.{target}", "nms:0.5", on_bad="drop")
+    assert (summary.boxes_in, summary.boxes_out, summary.bad) == (4, 2, 2)
+
+
+def test_keys_that_only_some_rows_have(tmp_path):
+    rows = [ROW, {**ROW, "category_id": 3, "more": 5}]
+    (tmp_path / "in.json").write_text(json.dumps(rows))
+    suppress(tmp_path / "in.json", tmp_path / "out.parquet", "nms:0.5")
+    assert pq.read_table(tmp_path / "out.parquet").column("more").to_pylist() == [None, 5]
+    late = [ROW] * 2000 + [{**ROW, "category_id": 3, "late": 5}]
+    (tmp_path / "in.json").write_text(json.dumps(late))
+    for suffix in ("csv", "parquet"):
+        with pytest.raises(FileError, match=r"keys must be those of the first rows .*, got late"):
+            suppress(tmp_path / "in.json", tmp_path / f"out.{suffix}", "nms:0.5")
+    rows = [{key: value for key, value in ROW.items() if key != "category_id"}, ROW]
+    (tmp_path / "in.json").write_text(json.dumps(rows))  # not as if none had a class
+    with pytest.raises(FileError, match="row 1: category_id must be given"):
+        suppress(tmp_path / "in.json", tmp_path / "out.json", "nms:0.5")
+
+
+def test_a_file_of_bad_rows_before_a_good_one(tmp_path):
+    inputs = [written(tmp_path / "a.jsonl", [{**ROW, "bbox": [0]}]), written(tmp_path / "b.jsonl", [ROW])]
+    for memory in (1, None):
+        summary = suppress(inputs, tmp_path / "out.jsonl", "nms:0.5", on_bad="drop", memory=memory)
+        assert (summary.boxes_out, summary.bad) == (1, 1)
+
+
+def test_a_list_that_is_only_begun(tmp_path):
+    (tmp_path / "in.json").write_text("[")
+    fails(tmp_path / "in.json", "row 1: must be JSON")
+
+
+@pytest.mark.parametrize("name", ["sc[0]", "a.b", "p`q", "sc\u00f6re"])
+def test_a_column_of_an_odd_name(name, tmp_path):
+    rows = [{**ROW, name: 0.5}, {**ROW, name: "x"}]
+    (tmp_path / "in.json").write_text(json.dumps(rows))
+    fails(tmp_path / "in.json", f'row 2: {name} must be a number, got "x"', columns={"score": name})
+
+
+@pytest.mark.parametrize("memory", [1, None])
+def test_ids_of_two_types_are_said_whatever_the_memory(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.json_rows._BLOCK", 300)
+    rows = [{**ROW, "image_id": row % 8 if row < 32 else f"a{row % 8}"} for row in range(64)]
+    with pytest.raises(FileError, match="column image_id must be integers or strings throughout"):
+        suppress(written(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl", "nms:0.5", memory=memory)
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.int8(), pa.string(), pa.float64()])
+def test_scattered_ids_of_any_type(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("hashnms.files.arrow._ROWS_AT_A_TIME", 4)
+    ids = pa.array(np.arange(64) % 16)
+    columns = {"image_id": ids.cast(kind), "label": ids.cast(kind), "bbox": [[0, 0, 9, 9]] * 64, "score": [0.5] * 64}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    assert suppress(tmp_path / "in.parquet", tmp_path / "out.parquet", "nms:0.5", memory=1).boxes_out == 16
+
+
+def test_files_with_other_columns(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([ROW]))
+    (tmp_path / "b.json").write_text(json.dumps([{"image": 1, "class": 1, "bbox": [0, 0, 9, 9], "score": 0.5}]))
+    with pytest.raises(FileError, match=r"b\.json: columns must be those of the first file, image_id, category_id"):
+        suppress([tmp_path / "a.json", tmp_path / "b.json"], tmp_path / "out.json", "nms:0.5")
+
+
+@pytest.mark.parametrize("notation", ["nms:0.5", "softnms:gaussian/0.5"])
+@pytest.mark.parametrize(
+    ("name", "line"), [("yolo", " 0  0.5 0.5\t0.1 0.1 0.9 7 \r\n"), ("visdrone", "1, 2,3,4, 0.9,5,-1,-1,\r\n")]
+)
+def test_lines_of_folders_stay_byte_for_byte(name, line, notation, tmp_path):
+    folder = yolo_folder(tmp_path / "in", line)
+    suppress(folder, tmp_path / "out", notation, format=name)
+    kept = (tmp_path / "out" / "a.txt").read_bytes().decode()
+    assert kept == (line if notation == "nms:0.5" else line.replace(", 0.9", ",0.9"))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"columns": {"label": "kind"}}, "columns of such a folder must be the usual ones, got label=kind"),
+        ({"columns": {"score": "p"}}, "columns of such a folder must be the usual ones, got score=p"),
+        ({"box_format": "xyxy"}, "box_format of such a folder must be cxcywh, got 'xyxy'"),
+    ],
+)
+def test_the_fields_of_folders_are_known(how, message, tmp_path):
+    with pytest.raises(FileError, match=message):
+        suppress(yolo_folder(tmp_path / "in"), tmp_path / "out", "nms:0.5", **how)
+
+
+def test_a_folder_without_files_of_the_format(tmp_path):
+    (tmp_path / "in").mkdir()
+    with pytest.raises(FileError, match=r"must be a folder with coco files, with a suffix of \.json, got none"):
+        suppress(tmp_path / "in", tmp_path / "out.json", "nms:0.5", format="coco")
+    (tmp_path / "in" / "UPPER.JSON").write_text(json.dumps([ROW]))
+    assert suppress(tmp_path / "in", tmp_path / "out.json", "nms:0.5", format="coco").boxes_out == 1

@@ -62,7 +62,7 @@ def one_line_errors() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: say nothing more
         raise typer.Exit(1) from None
-    except (ValueError, TypeError, ImportError) as error:
+    except (ValueError, TypeError, ImportError, NotImplementedError) as error:  # the last: types that pyarrow cannot do
         _fail(str(error), 2)
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"
@@ -124,6 +124,12 @@ def bytes_of(text: str | None) -> int | None:
     if found is None or float(found[1]) == 0:
         raise ValueError(f"--memory must be a size such as 500M or 2G, got {text!r}")
     return int(float(found[1]) * _UNITS[found[2]])
+
+
+def say_dropped(bad: int) -> None:
+    """How many rows `--skip-bad` left out."""
+    if bad:
+        print(f"{bad:,} bad {'rows' if bad > 1 else 'row'} dropped", file=sys.stderr)
 
 
 def needs_files() -> None:

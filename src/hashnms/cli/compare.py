@@ -24,8 +24,10 @@ from hashnms.cli.common import (
     needs_files,
     one_line_errors,
     progress_bar,
+    say_dropped,
 )
 from hashnms.cli.pictures import check_report
+from hashnms.pipeline import Suppression
 
 _OUTPUTS = ("text", "json", "csv", "markdown")
 
@@ -85,7 +87,9 @@ def command(
         check_report(report, images)
         if output not in _OUTPUTS:
             raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}")
-        methods: list[Any] = library.sweep(suppressions, sweep) if sweep else list(suppressions)
+        methods: list[Any] = library.sweep(suppressions, sweep) if sweep else list(map(Suppression.of, suppressions))
+        if report is not None and len(set(methods)) < len(methods):
+            raise ValueError("--report must be of different methods, got one twice")
         how: dict[str, Any] = {
             "format": format,
             "columns": columns_of(columns, class_agnostic),
@@ -105,6 +109,7 @@ def command(
                 rounds=rounds,
                 progress=lambda done, total: progress(done / total, "comparing"),
             )
+        say_dropped(loaded.bad)
         if output == "text":
             console.print(library.as_table(rows, str(loaded)))
         else:

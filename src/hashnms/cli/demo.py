@@ -19,6 +19,7 @@ from rich.table import Table
 import hashnms
 from hashnms import Suppression, iou_lower_bound
 from hashnms.cli.common import console, one_line_errors
+from hashnms.cli.pictures import check_report
 from hashnms.evaluate import agreement
 from hashnms.synthetic import BOXES_PER_IMAGE, PRESETS, Scene, make_scene
 
@@ -52,6 +53,9 @@ def command(
         _demo_detector(seed)
         return
     with one_line_errors():
+        check_report(report, None)
+        if save is not None and save.exists() and not save.is_dir():
+            raise ValueError(f"--save must be a folder, got the file {save}")
         guaranteed = iou_lower_bound(alpha)
         scene = make_scene(preset, boxes, seed=seed)
         groups = _rows(scene, iou, alpha)

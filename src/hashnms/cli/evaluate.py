@@ -22,6 +22,7 @@ from hashnms.cli.common import (
     names_of,
     needs_files,
     one_line_errors,
+    say_dropped,
 )
 
 
@@ -55,6 +56,7 @@ def command(
             raise ValueError(f"--max-dets must be three numbers such as 1,10,100, got {max_dets!r}") from None
         how = {"columns": columns_of(columns, False), "header": names_of(header), "box_format": box_format}
         loaded = load(inputs, reading_of({**how, "on_bad": "drop" if skip_bad else "raise"}), format)
+        say_dropped(loaded.bad)
         known = load_truth(truth, loaded)
         summary = coco_summary(known.detections, known.truth, max_detections=counts)
         if as_json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +34,14 @@ def image_file(folder: Path | None, image: Any) -> Path | None:
     if folder is None:
         return None
     names = [str(image)]
-    if isinstance(image, int) or str(image).isdigit():
-        names.append(f"{int(image):012d}")
+    if re.fullmatch(r"-?[0-9]+", names[0]):
+        names.append(names[0].zfill(12))
     for name in names:
         exact = folder / name
         found = [exact] if Path(name).suffix.lower() in _SUFFIXES else []
         found += [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
         for path in found:
-            if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-                return path
+            with suppress(OSError):  # a name that is too long
+                if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+                    return path
     return None

@@ -78,7 +78,8 @@ def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None)
     found, rows = loaded.detections, loaded.rows_of(number)
     if len(rows) > _MOST_BOXES:
         rows = np.sort(rows[np.argsort(-found.scores[rows], kind="stable")[:_MOST_BOXES]])
-    boxes, scores = found.boxes[rows].astype(np.float32), found.scores[rows].astype(np.float32)
+    with np.errstate(over="ignore"):  # `Picture` says what is too large
+        boxes, scores = found.boxes[rows].astype(np.float32), found.scores[rows].astype(np.float32)
     labels = None if found.labels is None else found.labels[rows]
     outcomes = {name: outcome_of(name, boxes, scores, labels) for name in names}
     name = str(loaded.images[number]) if loaded.images else "image"
@@ -94,19 +95,26 @@ def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None)
 def image_size(content: bytes) -> tuple[float, float] | None:
     """Width and height of a PNG, JPEG or WebP picture by its header; None of anything else."""
     if content[:8] == b"\x89PNG\r\n\x1a\n":
-        width, height = struct.unpack(">II", content[16:24])
-        return float(width), float(height)
-    if content[:2] == b"\xff\xd8":
+        return _size(struct.unpack(">II", content[16:24].ljust(8, b"\0")))
+    if content[:3] == b"\xff\xd8\xff":
         return _jpeg_size(content)
+    if content[:4] != b"RIFF":
+        return None
     try:
         import io  # noqa: PLC0415
 
         from PIL import Image  # noqa: PLC0415
 
         with Image.open(io.BytesIO(content)) as picture:
-            return (float(picture.width), float(picture.height)) if picture.format == "WEBP" else None
-    except (ImportError, OSError):
+            return _size(picture.size) if picture.format == "WEBP" else None
+    except Exception:  # of a picture that is broken, or no Pillow: the boxes are shown without it
         return None
+
+
+def _size(numbers: tuple[int, ...]) -> tuple[float, float] | None:
+    """None if it is broken."""
+    width, height = map(float, numbers)
+    return (width, height) if width and height else None
 
 
 def _jpeg_size(content: bytes) -> tuple[float, float] | None:
@@ -116,6 +124,6 @@ def _jpeg_size(content: bytes) -> tuple[float, float] | None:
         marker, length = content[place + 1], struct.unpack(">H", content[place + 2 : place + 4])[0]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width = struct.unpack(">HH", content[place + 5 : place + 9])
-            return float(width), float(height)
+            return _size((width, height))
         place += 2 + length
     return None

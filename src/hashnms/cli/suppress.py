@@ -73,6 +73,10 @@ def command(
         from hashnms import files  # noqa: PLC0415
 
         check_report(report, images)
+        if report is not None and any(_is_gone(path, output) for path in inputs):
+            raise ValueError(
+                "--report must be of files that are there afterwards, got an input that is the output or -"
+            )
         how: dict[str, Any] = {
             "format": format,
             "columns": columns_of(columns, class_agnostic),
@@ -91,3 +95,8 @@ def command(
             with progress_bar("report"):
                 report_of_files(report, inputs, [suppression], how, images, show)
             print(f"report: {report}", file=sys.stderr)
+
+
+def _is_gone(path: str, output: Path) -> bool:
+    """Whether an input cannot be read again when the output is written."""
+    return path == "-" or (output.exists() and Path(path).exists() and output.samefile(path))

@@ -121,9 +121,13 @@ class _TableWriter(Writer):
         self._compression = getattr(source, "compression", "zstd")
         self._file: Any = None
         self._waiting: list[pa.Table] = []
+        self._empty = pa.schema([])  #: of no rows, where the types are not known
 
     def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
         table = rows.kept_table(keep, scores)
+        if not len(table):
+            self._empty = table.schema
+            return
         if self._schema is None:
             self._schema = table.schema
         if not table.schema.equals(self._schema):
@@ -141,7 +145,7 @@ class _TableWriter(Writer):
 
     def _flush(self) -> None:
         if self._schema is None:
-            self._schema = pa.schema([])
+            self._schema = self._empty
         if self._file is None:
             self._file = self._opened(self._schema)
         self._file.write_table(pa.concat_tables(self._waiting or [self._schema.empty_table()]))
@@ -158,7 +162,7 @@ def _cast(table: pa.Table, schema: pa.Schema, path: Path) -> pa.Table:
         raise FileError(f"{path}: columns must be those of the first file, {need}, got {got}")
     try:
         return table.cast(schema)
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise FileError(f"{path}: columns must have the types of the rows before, got {error}") from None
 
 

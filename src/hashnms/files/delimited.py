@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Sequence
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, W
 from hashnms.tables import Columns
 
 _BLOCK = 2**23
+_LONGEST = 2**28  #: of one line, bytes
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -38,45 +40,64 @@ class DelimitedRows(Rows):
             return stream.read(self._span[1] - self._span[0])
 
     def table(self) -> pa.Table:
-        return self._delimited.parsed(self._text(), self.names)
+        return self._parsed(self._text())
+
+    def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
+        kept = b"".join(line + b"\n" for line in self.lines(keep, None))  # others may be bad: these cannot be parsed
+        return self.rescored(self._parsed(kept), scores)
+
+    def _parsed(self, text: bytes) -> pa.Table:
+        try:
+            return self._delimited.parsed(text, self.names)
+        except pa.ArrowInvalid as error:
+            raise FileError(
+                f"{self.source.path}: columns must be text to be written in another format, got {error}"
+            ) from None
 
     def lines(self, keep: Mask, scores: Scores | None) -> list[bytes]:
         """The lines that are kept, byte for byte, except for a new score."""
-        lines = list(compress(_lines(self._text()), keep.tolist()))
+        lines = _lines(self._text(), self._delimited.delimiter)
+        if len(lines) != len(keep):
+            problem = f"must have {len(keep):,} lines from here on, got {len(lines):,}: a carriage return within one"
+            raise self.source.error(self.first, problem)
+        kept = list(compress(lines, keep.tolist()))
         if scores is None:
-            return lines
-        delimiter = self._delimited.delimiter.encode()
-        place = self.names.index(self.source.columns.score)
-        return [_with_field(line, delimiter, place, score) for line, score in zip(lines, scores.tolist(), strict=True)]
+            return kept
+        field, place = _FIELD[self._delimited.delimiter], self.names.index(self.source.columns.score)
+        return [_with_field(line, field, place, score) for line, score in zip(kept, scores.tolist(), strict=True)]
 
 
-def _with_field(line: bytes, delimiter: bytes, place: int, value: float) -> bytes:
+def _with_field(line: bytes, field: re.Pattern[bytes], place: int, value: float) -> bytes:
     """A line with another number in one of its fields."""
-    fields = _split(line, delimiter)
-    end = b"\r" if fields[place].endswith(b"\r") else b""
-    fields[place] = repr(value).encode() + end
-    return delimiter.join(fields)
+    start, end = next(islice(field.finditer(line), place, None)).span(1)
+    return line[:start] + repr(value).encode() + b"\r" * line[start:end].endswith(b"\r") + line[end:]
 
 
-def _split(text: bytes, separator: bytes) -> list[bytes]:
-    """The parts of a text; a separator between quotes is part of one."""
-    parts = text.split(separator)
+def _pattern(delimiter: str) -> str:
+    """A field. Only a quote at its beginning makes it a quoted one, as pyarrow has it."""
+    return rf'(?:"(?>[^"]+|"")*+(?:"|\Z)[^{delimiter}\n]*+|[^{delimiter}\n]*+)'
+
+
+_FIELD = {mark: re.compile(rf"(?:\A|{mark})({_pattern(mark)})".encode()) for mark in ",\t"}
+_LINE = {mark: re.compile(rf"{_pattern(mark)}(?:{mark}{_pattern(mark)})*+".encode()) for mark in ",\t"}
+
+
+def _all_lines(text: bytes, delimiter: str) -> list[bytes]:
+    """The lines of a text; a line feed between quotes is part of one."""
     if b'"' not in text:
-        return parts
-    whole: list[bytes] = []
-    quoted = False
-    for part in parts:
-        if quoted:
-            whole[-1] += separator + part
-        else:
-            whole.append(part)
-        quoted ^= part.count(b'"') % 2 == 1
-    return whole
+        return text.split(b"\n")
+    lines, place = [], 0
+    while place <= len(text):
+        found = _LINE[delimiter].match(text, place)
+        assert found is not None  # it matches anything, nothing too
+        lines.append(found[0])
+        place = found.end() + 1
+    return lines
 
 
-def _lines(text: bytes) -> list[bytes]:
+def _lines(text: bytes, delimiter: str) -> list[bytes]:
     """The lines that are not empty, as pyarrow counts them."""
-    return [line for line in _split(text, b"\n") if line not in (b"", b"\r")]
+    return [line for line in _all_lines(text, delimiter) if line not in (b"", b"\r")]
 
 
 class DelimitedSource(Source):
@@ -99,9 +120,7 @@ class DelimitedSource(Source):
             head = stream.readline()
         if given is None:
             self.header = head.removeprefix(_BOM)
-            given = next(csv.reader([self.header.decode(errors="replace")], delimiter=delimiter), [])
-            if not any(given):
-                raise FileError(f"{path}: must have a first line with the names of its columns, got an empty one")
+            given = self._names(self.header)
         self._start = len(head) if self.header else len(_BOM) * head.startswith(_BOM)
         self.names = [name.strip() for name in given]
         try:
@@ -110,18 +129,44 @@ class DelimitedSource(Source):
             hint = "" if reading.header or names else "; if its first line is no header, give the names of its columns"
             raise FileError(f"{error}{hint}") from None
 
+    def _names(self, line: bytes) -> list[str]:
+        """The names of the columns, from the first line."""
+        need = f"{self.path}: must have a first line with the names of its columns"
+        try:
+            names = next(csv.reader([line.decode(errors="replace")], delimiter=self.delimiter, strict=True), [])
+        except csv.Error as error:
+            raise FileError(f"{need}, got one that is not CSV: {error}") from None
+        if not any(names):
+            raise FileError(f"{need}, got an empty one")
+        return names
+
     def place(self, row: int) -> str:
-        return f"line {row + 1 + bool(self.header):,}"
+        """The number of the line at which a row begins: there may be empty lines, and lines between quotes."""
+        number, left = 1 + bool(self.header), row
+        with self.path.open("rb") as stream:
+            stream.seek(self._start)
+            for _, text in _blocks(stream, self.delimiter):
+                for line in _all_lines(text.removesuffix(b"\n"), self.delimiter):
+                    if line not in (b"", b"\r"):
+                        if left == 0:
+                            return f"line {number:,}"
+                        left -= 1
+                    number += 1 + line.count(b"\n")
+        return f"line {number:,}"
 
     def read(self) -> Iterator[Rows]:
         first, size = 0, self.path.stat().st_size
         with self.path.open("rb") as stream:
             stream.seek(self._start)
-            for start, text in _blocks(stream):
+            for start, text in _blocks(stream, self.delimiter):
+                if not text.strip():
+                    continue
                 keys = self._keys(text, first)
                 yield DelimitedRows(first, self, (start, start + len(text)), keys)
                 first += len(keys)
                 self.done = (start + len(text)) / size
+        if first == 0:  # the names of the columns, for files of another format
+            yield DelimitedRows(0, self, (0, 0), self.parsed(b"", self.columns.names))
 
     def _keys(self, text: bytes, first: int) -> pa.Table:
         try:
@@ -133,6 +178,8 @@ class DelimitedSource(Source):
         """These columns: numbers of boxes and scores, all others as text."""
         numbers = (*self.columns.boxes, self.columns.score)
         types = {name: pa.float64() if name in numbers else pa.string() for name in names}
+        if not text:
+            return pa.schema(types).empty_table()
         table = arrow_csv.read_csv(
             pa.BufferReader(text),
             arrow_csv.ReadOptions(column_names=self.names, block_size=max(len(text), 1), use_threads=False),
@@ -146,7 +193,7 @@ class DelimitedSource(Source):
     def _one_by_one(self, text: bytes, first: int) -> pa.Table:
         """The same, line by line: finds what is wrong."""
         columns: dict[str, list[Any]] = {name: [] for name in self.columns.names}
-        for number, line in enumerate(_lines(text)):
+        for number, line in enumerate(_lines(text, self.delimiter)):
             try:
                 values = self._values(line)
             except FileError as error:
@@ -165,7 +212,10 @@ class DelimitedSource(Source):
             text = line.decode()
         except UnicodeDecodeError:
             raise FileError(f"must be UTF-8, got {line[:40]!r}") from None
-        fields = next(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))
+        try:
+            fields = next(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))
+        except csv.Error as error:
+            raise FileError(f"must be CSV, got {text.strip()[:60]}: {error}") from None
         if len(fields) != len(self.names):
             raise FileError(f"must have {len(self.names)} columns, got {len(fields)}: {text.strip()[:60]}")
         values: dict[str, Any] = dict(zip(self.names, fields, strict=True))
@@ -179,18 +229,17 @@ class DelimitedSource(Source):
         return values
 
 
-def _blocks(stream: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+def _blocks(stream: io.BufferedReader, delimiter: str) -> Iterator[tuple[int, bytes]]:
     """The text in blocks of whole lines, and where each begins."""
     start, rest = stream.tell(), b""
     while more := stream.read(_BLOCK):
         text = rest + more
-        cut = text.rfind(b"\n") + 1
-        while cut and text.count(b'"', 0, cut) % 2:  # between quotes
-            cut = text.rfind(b"\n", 0, cut - 1) + 1
-        if text[:cut].strip():
+        whole = b'"' not in text or len(text) > _LONGEST
+        cut = text.rfind(b"\n") + 1 if whole else len(text) - len(_all_lines(text, delimiter)[-1])
+        if cut:
             yield start, text[:cut]
         start, rest = start + cut, text[cut:]
-    if rest.strip():
+    if rest:
         yield start, rest
 
 
@@ -230,10 +279,13 @@ class DelimitedWriter(Writer):
 
     def _convert(self, table: pa.Table) -> None:
         """Rows of another format, with the names of their columns as a header."""
+        if self._header is not None and table.schema.names != self._names:
+            need, got = ", ".join(self._names), ", ".join(table.schema.names)
+            raise FileError(f"{self._source.path}: columns must be those of the first rows, {need}, got {got}")
         options = arrow_csv.WriteOptions(
             include_header=self._header is None, delimiter=self._delimiter, quoting_style="needed"
         )
-        self._header = b"written"
+        self._header, self._names = b"written", table.schema.names
         try:
             arrow_csv.write_csv(table, self._file, options)
         except pa.ArrowInvalid as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,10 @@ class Layout:
 
     def values(self, line: str) -> list[Any]:
         """Those of the fields, in their order: the class as text, all others as numbers."""
-        parts = line.removesuffix(",").split(self.separator)
+        parts = line.strip().removesuffix(",").split(self.separator)
         if len(parts) not in self.counts:
             raise FileError(
-                f"must have {self.counts[0]} fields, {' '.join(self.fields)}, got {len(parts)}: {line[:60]}"
+                f"must have {self.counts[0]} fields, {' '.join(self.fields)}, got {len(parts)}: {line.strip()[:60]}"
             )
         values: list[Any] = []
         for name, place in self.fields.items():
@@ -91,9 +93,21 @@ class FolderSource(Source):
         self.paths = sorted(path.glob("*.txt"))
         if not self.paths:
             raise FileError(f"{path}: must be a folder with a text file an image, got none")
+        self._check()
         label = reading.columns.get("label", "label")
         self.columns = Columns("image", label, layout.boxes, "score", layout.box_format)
         self._firsts: list[tuple[int, Path]] = []
+
+    def _check(self) -> None:
+        """That no more is asked than to leave out the class: where the fields of a line are is known."""
+        other = [
+            f"{role}={name}" for role, name in self._reading.columns.items() if role != "label" or name is not None
+        ]
+        if other:
+            raise FileError(f"{self.path}: columns of such a folder must be the usual ones, got {other[0]}")
+        if self._reading.box_format not in (None, self.layout.box_format):
+            need, got = self.layout.box_format, self._reading.box_format
+            raise FileError(f"{self.path}: box_format of such a folder must be {need}, got {got!r}")
 
     def place(self, row: int) -> str:
         first, path = next((one for one in reversed(self._firsts) if one[0] <= row), (0, self.path))
@@ -124,7 +138,7 @@ class FolderSource(Source):
     def _read(self, path: Path, first: int, columns: dict[str, list[Any]]) -> list[str]:
         """The lines of a file that are not empty; their fields are added to the columns."""
         try:
-            lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+            lines = [line for line in path.read_bytes().decode("utf-8-sig").split("\n") if line.strip()]
         except UnicodeDecodeError:
             raise FileError(f"{path}: must be text, got bytes that are not UTF-8") from None
         for number, line in enumerate(lines):
@@ -164,13 +178,13 @@ class FolderWriter(Writer):
                 if keep[row]
             ]
             target = self._path / file.name
-            old = target.read_text(encoding="utf-8") if target.exists() else ""  # of two folders
-            target.write_text(old + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+            with target.open("ab") as stream:  # of two folders, if it is there
+                stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def _with_score(self, line: str, score: float) -> str:
-        parts = line.split(self._layout.separator)
-        parts[self._layout.fields["score"]] = repr(score)
-        return (self._layout.separator or " ").join(parts)
+        field = r"\S+" if self._layout.separator is None else rf"(?:\A|(?<={self._layout.separator}))[^,\r]*"
+        start, end = next(islice(re.finditer(field, line), self._layout.fields["score"], None)).span()
+        return f"{line[:start]}{score!r}{line[end:]}"
 
     def close(self) -> None:
         pass

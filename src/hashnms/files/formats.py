@@ -100,8 +100,8 @@ def expanded(given: Sequence[str | os.PathLike[str]], name: str | None) -> tuple
         kinds = {path: of_suffix(path) or (FORMATS["yolo"] if path.is_dir() else None) for path in paths}
         unknown = next((path for path, kind in kinds.items() if kind is None), None)
         if unknown is not None:
-            hint = "give the format" if str(given[0]) != "-" else "give the format of standard input"
-            raise FileError(f"{unknown}: suffix must be one of {', '.join(_BY_SUFFIX)}, got {unknown.suffix!r}: {hint}")
+            suffixes = ", ".join(_BY_SUFFIX)
+            raise FileError(f"{unknown}: suffix must be one of {suffixes}, got {unknown.suffix!r}: give the format")
         form = kinds[paths[0]]
         other = next((path for path, kind in kinds.items() if kind is not form), None)
         if other is not None:
@@ -121,8 +121,15 @@ def _files(given: str, form: Format | None) -> list[Path]:
     if path.is_file() or (form is not None and form.folder):
         return [path]
     inside = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-    known = [file for file in inside if (of_suffix(file) if form is None else file.suffix in form.suffixes)]
-    return known if known or form is not None else [path]
+    known = [file for file in inside if (of_suffix(file) if form is None else of_suffix(file) is form)]
+    if form is not None and not known:
+        what = (
+            f"with a suffix of {', '.join(form.suffixes)}"
+            if form.suffixes
+            else "or a pattern, for these have no suffix"
+        )
+        raise FileError(f"{path}: must be a folder with {form.name} files, {what}, got none")
+    return known or [path]
 
 
 def output_format(path: Path, name: str | None, of_input: Format) -> Format:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, compress
 from operator import attrgetter
 from pathlib import Path
@@ -48,7 +49,28 @@ class JsonRows(Rows):
             return self._json.raws(self._block.text(stream))
 
     def table(self) -> pa.Table:
-        return pa.Table.from_pylist([msgspec.json.decode(raw) for raw in self._raws()])
+        return self._table(self._raws())
+
+    def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
+        return self.rescored(self._table(list(compress(self._raws(), keep.tolist()))), scores)  # others may be bad
+
+    def _table(self, raws: list[Any]) -> pa.Table:
+        """All keys that the first rows of the file have; null where a row has one not."""
+        names, columns = self._json.names, self.source.columns
+        number = pa.float64()
+        types = {name: number if len(columns.boxes) == 4 else pa.list_(number) for name in columns.boxes}
+        types[columns.score] = number
+        try:
+            rows = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
+            made = {name: pa.array([row.get(name) for row in rows], types.get(name)) for name in names}
+        except (msgspec.DecodeError, pa.ArrowException, OverflowError) as error:
+            problem = "values of a key must have one type to be written in another format"
+            raise FileError(f"{self.source.path}: {problem}, got {error}") from None
+        more = set().union(*rows) - set(names)
+        if more:
+            problem = "keys must be those of the first rows to be written in another format"
+            raise FileError(f"{self.source.path}: {problem}, {', '.join(names)}, got {min(more)}")
+        return pa.table(made)
 
     def texts(self, keep: Mask, scores: Scores | None) -> list[Any]:
         """The rows that are kept, byte for byte, except for a new score."""
@@ -76,10 +98,8 @@ class JsonSource(Source):
 
     def __init__(self, path: Path, reading: Reading, *, lines: bool = False) -> None:
         self.path, self._reading, self._lines = path, reading, lines
-        names = self._names()
-        if names is None:
-            names = ["image_id", "category_id", "bbox", "score"]  # of no rows at all
-        self.columns = reading.find(names, path)
+        self.names = self._names() or ["image_id", "category_id", "bbox", "score"]  # of no rows at all
+        self.columns = reading.find(self.names, path)
         self._decoder = _decoder(self.columns, lines)
         score: Any = msgspec.defstruct("Score", [("score", msgspec.Raw)], rename={"score": self.columns.score})
         decode = msgspec.json.Decoder(score).decode
@@ -90,16 +110,27 @@ class JsonSource(Source):
 
     def raws(self, text: bytes) -> list[Any]:
         """The rows of a text, each as its bytes."""
-        rows: list[Any] = _RAW_LINES.decode_lines(text) if self._lines else _RAWS.decode(text)
+        try:
+            rows: list[Any] = _RAW_LINES.decode_lines(text) if self._lines else _RAWS.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            if not self._lines:
+                raise
+            rows = [line for line in text.split(b"\n") if line.strip()]  # one of them is bad
         return rows
 
     def _names(self) -> list[str] | None:
-        """The keys of the first object; None if there is none."""
+        """The keys of the first objects; None if there are no rows. What else is wrong is said when all are read."""
+        names: dict[str, None] = {}
         for text, _ in self._texts(2**16):
-            row = msgspec.json.decode(self.raws(text)[0])
-            if not isinstance(row, dict):
-                raise self.error(0, f"rows must be objects with keys such as image_id, got {_short(row)}")
-            return list(row)
+            rows = self.raws(text)
+            for row in rows:
+                with suppress(msgspec.DecodeError, RecursionError):
+                    names |= dict.fromkeys(msgspec.json.decode(row, type=dict[str, msgspec.Raw]))
+            if names:
+                return list(names)
+            if self._reading.on_bad == "raise":
+                got = _short(bytes(rows[0]))
+                raise self.error(0, f"rows must be objects with keys such as image_id, got {got}")
         return None
 
     def read(self) -> Iterator[Rows]:
@@ -120,11 +151,13 @@ class JsonSource(Source):
 
     def _blocks_of_list(self, stream: BinaryIO, size: int, whole: int) -> Iterator[tuple[bytes, _Block]]:
         start, first = _start_of_list(stream, self.path), 0
-        while start < whole:
+        while True:
             text, block, start, count = self._block_of_list(stream, start, size, whole, first)
             first += count
             if count:
                 yield text, block
+            if start >= whole:
+                return
 
     def _block_of_list(
         self, stream: BinaryIO, start: int, size: int, whole: int, first: int
@@ -180,8 +213,7 @@ class JsonSource(Source):
 
     def _one_by_one(self, text: bytes, first: int) -> Iterator[Any]:
         decode = _decoder(self.columns, lines=True).decode
-        rows = [line for line in text.split(b"\n") if line.strip()] if self._lines else self.raws(text)
-        for number, row in enumerate(rows):
+        for number, row in enumerate(self.raws(text)):
             try:
                 yield decode(row)
             except (msgspec.DecodeError, RecursionError) as error:
@@ -259,9 +291,11 @@ def _keys(rows: list[Any], columns: Columns) -> pa.Table:
 
 
 def _ids(values: list[Any]) -> Any:
-    """Whole numbers, or strings."""
+    """Whole numbers, or strings; of no known type if there are none."""
+    if not values:
+        return pa.nulls(0)
     try:
-        return pa.array(values, pa.int64() if values and isinstance(values[0], int) else pa.string())
+        return pa.array(values, pa.int64() if isinstance(values[0], int) else pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([str(value) for value in values], pa.string())
 
@@ -287,8 +321,9 @@ def _explained(error: Exception, row: bytes) -> str:
     need = wrong[1].replace("`", "").replace("Number out of range", "a finite number")
     for kind, plain in _KINDS.items():
         need = re.sub(kind, plain, need)
-    name = wrong[2].partition("[")[0]
-    return f"{wrong[2]} must be {need}, got {_short(msgspec.json.decode(row, type=dict[str, msgspec.Raw])[name])}"
+    values = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
+    name = wrong[2] if wrong[2] in values else wrong[2].rpartition("[")[0]
+    return f"{wrong[2]} must be {need}, got {_short(values[name])}"
 
 
 def _short(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from hashnms._arrow import Arrays, BadRow
 from hashnms.boxes import to_xyxy
 from hashnms.detections import Detections
-from hashnms.files.formats import expanded
-from hashnms.files.rows import Reading, joined_keys, located
+from hashnms.files.formats import Format, expanded
+from hashnms.files.output import spooled
+from hashnms.files.rows import Reading, joined_keys, located, read_alike
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,14 @@ class Loaded:
 
 
 def load(inputs: Sequence[str | os.PathLike[str]], reading: Reading, format: str | None = None) -> Loaded:
-    """All detections of some files of one format."""
-    paths, form = expanded(inputs, format)
+    """All detections of some files of one format; "-" is standard input."""
+    with spooled(inputs) as given:
+        return _loaded(*expanded(given, format), reading)
+
+
+def _loaded(paths: list[Path], form: Format, reading: Reading) -> Loaded:
     sources = [form.open(path, reading) for path in paths]
-    parts = [rows for source in sources for rows in source.read()]
+    parts = list(read_alike(sources))
     columns = sources[0].columns
     keys = joined_keys(parts) if parts else pa.table({name: pa.nulls(0, pa.float64()) for name in columns.names})
     names: dict[str, list[Any]] = {}

@@ -5,6 +5,7 @@ Arrays of N rows are cut to the rows that are kept; others go through as they ar
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from collections.abc import Iterator
@@ -30,27 +31,31 @@ class NpzRows(Rows):
 
     def __init__(self, source: NpzSource, arrays: dict[str, Any]) -> None:
         self.first, self.source, self.arrays = 0, source, arrays
-        columns = source.columns
-        self.keys = pa.table(
-            {
-                name: pa.FixedSizeListArray.from_arrays(arrays[name].ravel(), 4)
-                if name in columns.boxes
-                else pa.array(arrays[name])
-                for name in columns.names
-            }
-        )
+        self.keys = pa.table({name: self._column(name) for name in source.columns.names})
+
+    def _column(self, name: str) -> Any:
+        """An array as a column: of lists, if a row has several numbers."""
+        values = self.arrays[name]
+        native = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+        try:
+            flat = pa.array(native.ravel())
+        except pa.ArrowException as error:
+            raise FileError(
+                f"{self.source.path}: {name} must be numbers or text, got {values.dtype}: {error}"
+            ) from None
+        size = math.prod(values.shape[1:])
+        return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, size)
 
     @property
     def nbytes(self) -> int:
         return sum(values.nbytes for values in self.arrays.values())
 
     def table(self) -> pa.Table:
-        columns = {}
-        for name, values in self.arrays.items():
-            if values.ndim and len(values) == len(self):
-                flat = pa.array(np.ascontiguousarray(values).ravel())
-                columns[name] = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values[0].size)
-        return pa.table(columns)
+        return pa.table({name: self._column(name) for name, values in self.arrays.items() if self.has_rows(values)})
+
+    def has_rows(self, values: Any) -> bool:
+        """Whether an array has as many rows as there are boxes."""
+        return bool(values.ndim) and len(values) == len(self)
 
 
 class NpzSource(Source):
@@ -88,6 +93,9 @@ class NpzSource(Source):
                 arrays = {name: file[name] for name in file}
         except (ValueError, OSError, zipfile.BadZipFile, EOFError, MemoryError) as error:
             raise FileError(f"{self.path}: must hold arrays of numbers, got {error}") from None
+        other = next((name for name, values in arrays.items() if not isinstance(values, np.ndarray)), None)
+        if other is not None:
+            raise FileError(f"{self.path}: must hold nothing but arrays, got {other}")
         boxes = arrays[self.columns.boxes[0]]
         if boxes.ndim != 2 or boxes.shape[1] != 4:
             raise FileError(f"{self.path}: {self.columns.boxes[0]} must have shape (N, 4), got {boxes.shape}")
@@ -102,17 +110,25 @@ class NpzWriter(Writer):
     """The arrays of the input, or the columns of a table."""
 
     def __init__(self, path: Path, source: Source) -> None:
-        self._path, self._parts = path, list[dict[str, Any]]()
-        del source
+        self._path, self._source = path, source
+        self._parts, self._whole = list[dict[str, Any]](), dict[str, Any]()  #: by row; others
+        self._empty: dict[str, Any] = {}  #: of no rows, where the types are not known
 
     def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
         if not isinstance(rows, NpzRows):
-            self._parts.append(_arrays(rows.kept_table(keep, scores), rows.source))
+            part = _arrays(rows.kept_table(keep, scores), rows.source)
+            if keep.any():
+                self._parts.append(part)
+            else:
+                self._empty = part
             return
-        part = {
-            name: values[keep] if values.ndim and len(values) == len(keep) else values
-            for name, values in rows.arrays.items()
-        }
+        part = {name: values[keep] for name, values in rows.arrays.items() if rows.has_rows(values)}
+        for name, values in rows.arrays.items():
+            if name not in part and not np.array_equal(self._whole.setdefault(name, values), values):
+                raise FileError(f"{rows.source.path}: {name} must be that of {self._source.path}, got another one")
+        if self._parts and part.keys() != self._parts[0].keys():
+            need, got = ", ".join(self._parts[0]), ", ".join(part)
+            raise FileError(f"{rows.source.path}: arrays must be those of the first file, {need}, got {got}")
         if scores is not None:
             name = rows.source.columns.score
             part[name] = scores.astype(part[name].dtype)
@@ -122,13 +138,13 @@ class NpzWriter(Writer):
         pass
 
     def finish(self) -> None:
-        names = dict.fromkeys(name for part in self._parts for name in part)
-        joined: dict[str, Any] = {}
-        for name in names:
-            found = [part[name] for part in self._parts if name in part]
-            joined[name] = found[0] if len(found) == 1 or found[0].ndim == 0 else np.concatenate(found)
-        with self._path.open("wb") as stream:
-            np.savez(stream, **joined)
+        joined: dict[str, Any] = self._parts[0] if self._parts else self._empty
+        if len(self._parts) > 1:
+            joined = {name: np.concatenate([part[name] for part in self._parts]) for name in joined}
+        with zipfile.ZipFile(self._path, "w") as file:  # np.savez cannot take all names
+            for name, values in (joined | self._whole).items():
+                with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, values, allow_pickle=False)
 
 
 def _arrays(table: pa.Table, source: Source) -> dict[str, Any]:

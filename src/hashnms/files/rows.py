@@ -65,8 +65,11 @@ class Rows(ABC):
 
     def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
         """All columns of the rows that are kept, with their new scores if they have some."""
-        new = {} if scores is None else {self.source.columns.score: scores}
-        return replaced(self.table().filter(pa.array(keep)), new)
+        return self.rescored(self.table().filter(pa.array(keep)), scores)
+
+    def rescored(self, table: pa.Table, scores: Scores | None) -> pa.Table:
+        """A table of rows that are kept, with their new scores if they have some."""
+        return replaced(table, {} if scores is None else {self.source.columns.score: scores})
 
 
 class Source(ABC):
@@ -119,20 +122,30 @@ class Writer(ABC):
         """Close the file."""
 
 
-def joined_keys(parts: Sequence[Rows], starts: Sequence[int] | None = None) -> pa.Table:
-    """The keys of all, of each from its start on. Columns of the same name may not differ in type between files."""
-    tables = [rows.keys.slice(start) for rows, start in zip(parts, starts or [0] * len(parts), strict=True)]
-    try:
-        return pa.concat_tables(tables)
-    except pa.ArrowInvalid:
-        schema = parts[0].keys.schema
-        for rows in parts[1:]:
-            for name in schema.names:
-                need, got = schema.field(name).type, rows.keys.schema.field(name).type
-                if need != got:
+def read_alike(sources: Sequence[Source], keys_only: bool = False) -> Iterator[Rows]:
+    """The rows of all sources, one after another. Their columns may differ neither in name nor in type."""
+    known: dict[str, Any] = {}
+    for source in sources:
+        for rows in source.read_keys() if keys_only else source.read():
+            schema = rows.keys.schema
+            if known and schema.names != list(known):
+                need, got = ", ".join(known), ", ".join(schema.names)
+                raise FileError(f"{source.path}: columns must be those of the first file, {need}, got {got}")
+            for name, got in zip(schema.names, schema.types, strict=True):
+                need = known.setdefault(name, got)
+                if kinds.is_null(need):  # of rows that are all bad
+                    known[name] = got
+                elif got != need and not kinds.is_null(got):
                     kind = "integers or strings throughout" if kinds.is_string(need) or kinds.is_string(got) else need
-                    raise rows.source.error(rows.first, f"column {name} must be {kind}, got {need} and {got}") from None
-        raise
+                    raise source.error(rows.first, f"column {name} must be {kind}, got {need} and {got}")
+            yield rows
+        source.done = 1.0
+
+
+def joined_keys(parts: Sequence[Rows], starts: Sequence[int] | None = None) -> pa.Table:
+    """The keys of all, of each from its start on."""
+    tables = [rows.keys.slice(start) for rows, start in zip(parts, starts or [0] * len(parts), strict=True)]
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def located(error: BadRow, parts: Sequence[Rows], starts: Sequence[int] | None = None) -> FileError:

@@ -69,8 +69,8 @@ class Scattered:
     def _numbered(self, keys: pa.Table) -> pa.Table:
         """The keys with whole numbers for images and labels, the same for the same value in all rows."""
         for name in (self._columns.image, self._columns.label):
-            if name is None or kinds.is_integer(keys.column(name).type):
-                continue
+            if name is None or (kinds.is_integer(keys.column(name).type) and keys.column(name).type != pa.uint64()):
+                continue  # uint64 may be larger than what the numbers of images may be
             encoded = keys.column(name).combine_chunks().dictionary_encode()
             known = self._codes.setdefault(name, {})
             codes = np.array(

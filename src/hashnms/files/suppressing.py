@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 
 from hashnms._arrow import BadRow
 from hashnms._validate import BoxFormatName
+from hashnms.files.folders import FolderSource
 from hashnms.files.formats import Format, expanded, output_format
-from hashnms.files.output import STANDARD, beside, spooled
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located
+from hashnms.files.output import beside, spooled
+from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located, read_alike
 from hashnms.files.scattered import Scattered
 from hashnms.pipeline import Suppression
 from hashnms.tables import OnBad, changes_scores, kept_rows
@@ -90,24 +91,13 @@ def suppress(
     target = Path(output)
     reading = Reading(columns or {}, box_format, None if header is None else tuple(header), on_bad)
     with ExitStack() as stack:
-        if any(Path(path) == STANDARD for path in given):
-            stack.enter_context(_named_standard_input(spool := stack.enter_context(spooled())))
-            given = [spool if Path(path) == STANDARD else path for path in given]
-        paths, kind = expanded(given, format)
+        paths, kind = expanded(stack.enter_context(spooled(given)), format)
         sources = [kind.open(path, reading) for path in paths]
         wanted = output_format(target, to, kind)
-        new = stack.enter_context(beside(target, folder=wanted.folder))
+        names = {file.name for source in sources if isinstance(source, FolderSource) for file in source.paths}
+        new = stack.enter_context(beside(target, folder=wanted.folder, names=names))
         job = _Job(sources, wanted, new, chain, reading, _memory(memory), progress)
         return job.run(start)
-
-
-@contextmanager
-def _named_standard_input(spool: Path) -> Iterator[None]:
-    """Errors of the file that standard input was copied to, with the name that the user knows."""
-    try:
-        yield
-    except FileError as error:
-        raise FileError(str(error).replace(str(spool), "standard input")) from None
 
 
 def _memory(given: int | None) -> int:
@@ -164,11 +154,9 @@ class _Job:
         """Of all sources, one after another."""
         for source in self.sources:
             source.done = 0.0
-        for source in self.sources:
-            for rows in source.read_keys() if keys_only else source.read():
-                yield rows
-                self.progress(self._done(), text)
-            source.done = 1.0
+        for rows in read_alike(self.sources, keys_only):
+            yield rows
+            self.progress(self._done(), text)
 
     def _grouped(self) -> None:
         """As much at a time as fits into memory. Where that is not all, the image at its end waits for the rest."""
@@ -200,7 +188,7 @@ class _Job:
             finished |= images
         elif not last:
             decided = 0
-        if decided == 0:
+        if decided == 0 and not last:
             return parts
         keep, scores, bad = self._kept(keys.slice(0, decided), parts)
         self.bad += bad

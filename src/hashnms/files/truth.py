@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ class _Annotation(msgspec.Struct):
     image_id: int | str
     category_id: int
     bbox: tuple[float, float, float, float]
-    iscrowd: int = 0
-    ignore: int = 0
+    iscrowd: int | bool = 0
+    ignore: int | bool = 0
     area: float | None = None
 
 
@@ -67,13 +68,16 @@ def load_truth(path: str | os.PathLike[str], loaded: Loaded) -> LoadedTruth:
         raise FileError(f"{path}: image_id of an annotation must be that of an image, got {unknown.image_id!r}")
     boxes = np.array([one.bbox for one in dataset.annotations], np.float64).reshape(-1, 4)
     areas = [one.bbox[2] * one.bbox[3] if one.area is None else one.area for one in dataset.annotations]
-    truth = Truth(
-        to_xyxy(boxes, "xywh"),
-        np.array([categories[one.category_id] for one in dataset.annotations], np.int64),
-        np.array([by_id[one.image_id] for one in dataset.annotations], np.int64),
-        np.array([bool(one.iscrowd or one.ignore) for one in dataset.annotations], bool),
-        np.array(areas, np.float64),
-    )
+    try:
+        truth = Truth(
+            to_xyxy(boxes, "xywh"),
+            np.array([categories[one.category_id] for one in dataset.annotations], np.int64),
+            np.array([by_id[one.image_id] for one in dataset.annotations], np.int64),
+            np.array([bool(one.iscrowd or one.ignore) for one in dataset.annotations], bool),
+            np.array(areas, np.float64),
+        )
+    except ValueError as error:
+        raise FileError(f"{path}, annotations: {error}") from None
     labels, names = _label_numbers(dataset, loaded, categories, path)
     found = loaded.detections
     count = len(found)
@@ -110,12 +114,12 @@ def _label_numbers(
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Of each label of the detections its number in the dataset, and the names of all numbers."""
     by_name = {category.name: categories[category.id] for category in dataset.categories if category.name is not None}
-    names = {number: name for name, number in by_name.items()}
+    names = {categories[category.id]: category.name for category in dataset.categories if category.name is not None}
     listed = [names.get(number, str(label)) for label, number in categories.items()]
     numbers = []
     for label in loaded.labels:
         number = categories.get(label, by_name.get(label))
-        if number is None and isinstance(label, str) and label.isdigit():
+        if number is None and isinstance(label, str) and re.fullmatch(r"[0-9]{1,18}", label):
             number = categories.get(int(label))
         if number is None:  # a class that the dataset does not have
             number = len(listed)

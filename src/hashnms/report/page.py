@@ -42,6 +42,10 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> None:
     """
     path = Path(path)
     page = _page(report).encode()
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe, /dev/null
+        path.write_bytes(page)
+        return
+    path = Path(os.path.realpath(path))  # a link stays one
     beside = path.with_name(f".hashnms-{secrets.token_hex(8)}.tmp")
     try:
         with beside.open("xb") as file:
