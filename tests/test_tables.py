@@ -1,6 +1,7 @@
 """Tables in, the same kind out: the rows that arrays would keep, all else untouched."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -325,3 +326,31 @@ def test_any_columns_ids_and_orders(data):
     result = suppress(table, "nms:0.4", order="score")
     assert result.column_names == shuffled
     assert result["row"].to_pylist() == keep.tolist()
+
+
+def test_an_object_that_has_nothing_but_a_stream():
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    table = pa.table({"image": [1, 1], "bbox": [[0, 0, 9, 9], [0, 0, 9, 8]], "score": [0.5, 0.6]})
+    result: Any = suppress(Stream(), "nms:0.5")
+    assert result.to_pydict() == table.slice(1).to_pydict()
+
+
+@pytest.mark.parametrize("boxes", [["bbox"], ["x1", "y1", "x2", "y2"]])
+def test_an_empty_dataframe_without_types(boxes):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(columns=["image", "label", *boxes, "score"])
+    assert suppress(frame, "nms:0.5").shape == frame.shape
+
+
+@pytest.mark.parametrize("kind", ["Float64", "Float32", "float32", "double[pyarrow]", object])
+def test_soft_nms_of_any_type_of_pandas(kind):
+    pandas = pytest.importorskip("pandas")
+    boxes = {"x1": [0, 0], "y1": [0, 0], "x2": [9, 9], "y2": [9, 8]}
+    frame = pandas.DataFrame({"image": [1, 1], **boxes, "score": [0.5, 0.75]}, index=[7, 7]).astype({"score": kind})
+    result = suppress(frame, "softnms:gaussian/0.5")
+    assert result["score"].dtype == frame["score"].dtype
+    assert result["score"].tolist() == pytest.approx([0.5 * np.exp(-2 * (8 / 9) ** 2), 0.75], rel=1e-6)
+    assert result.index.tolist() == [7, 7]

@@ -209,9 +209,10 @@ def suppress(
     _validate.choice_value("order", order, ("input", "score"))
     _validate.choice_value("on_bad", on_bad, ("raise", "drop"))
     kind = kind_of(table)
-    columns = Columns.find(kind.names(table), image=image, label=label, boxes=boxes, score=score, box_format=box_format)
-    source: Any = table
-    if kind.reads_once:
+    source: Any = kind.arrow(table, None) if kind.names is None else table
+    names = source.schema.names if kind.names is None else kind.names(table)
+    columns = Columns.find(names, image=image, label=label, boxes=boxes, score=score, box_format=box_format)
+    if kind.reads_once and kind.names is not None:
         source = kind.arrow(table, None)
     arrow = source.select(columns.names) if kind.reads_once else kind.arrow(table, columns.names)
     kept = kept_rows(arrow, chain, columns, on_bad=on_bad)
