@@ -337,3 +337,17 @@ def test_truth_with_flags_names_used_twice_and_bad_boxes(tmp_path):
     (tmp_path / "truth.json").write_text(json.dumps({**truth, "annotations": [{**row, "bbox": [0, 0, -9, 9]}]}))
     result = run("evaluate", tmp_path / "in.json", "--truth", tmp_path / "truth.json")
     assert "truth.json, annotations: boxes must have width >= 0" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--columns", "boxes="), "--columns must name the columns of boxes and score, got 'boxes='"),
+        (("-s", "nms:2"), "iou_threshold must be in [0, 1], got 2.0 in nms:2"),
+    ],
+)
+def test_an_option_that_is_wrong_in_itself(option, message, folder):
+    result = run("suppress", folder / "in.json", "-o", folder / "out.json", *option)
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
+    spaced = " image = image_id , score= score"
+    assert run("suppress", folder / "in.json", "-o", folder / "out.json", "--columns", spaced).exit_code == 0

@@ -86,7 +86,10 @@ def test_broken_json(text, message, tmp_path):
         (f"{COLUMNS}\n1,5,0,4,9,0.5\n", "line 2: column x1, y1, x2, y2 must be a box with x2 >= x1"),
         (f"{COLUMNS}\n1,0,0,9,9,0.5\n,0,0,9,9,0.5\n", "line 3: column image must be not null"),
         (f"{COLUMNS},score\n1,0,0,9,9,0.5,0.4\n", "columns must have different names"),
-        (f'{COLUMNS}\n1,0,0,9,9,"0.5\n1,0,0,9,9,0.5\n', "line 2: column score must be a number, got '0.5"),
+        (
+            f'{COLUMNS}\n1,0,0,9,9,"0.5\n1,0,0,9,9,0.5\n',
+            'line 2: must have a quote at the end of each quoted field, got 1,0,0,9,9,"0.5',
+        ),
         (f"{COLUMNS}\n\x00\x01\x02\n", "line 2: must have 6 columns, got 1"),
     ],
 )
@@ -664,3 +667,37 @@ def test_a_folder_without_files_of_the_format(tmp_path):
         suppress(tmp_path / "in", tmp_path / "out.json", "nms:0.5", format="coco")
     (tmp_path / "in" / "UPPER.JSON").write_text(json.dumps([ROW]))
     assert suppress(tmp_path / "in", tmp_path / "out.json", "nms:0.5", format="coco").boxes_out == 1
+
+
+def test_quotes_that_are_left_open_do_not_swallow_the_rest(tmp_path):
+    lines = [f"{COLUMNS},name", "1,0,0,9,9,0.5,a", '1,50,0,59,9,0.5,"open', *["1,0,0,9,9,0.5,a"] * 9]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    fails(tmp_path / "in.csv", "line 3: must have a quote at the end of each quoted field, got 1,50,0,59,9,0.5,")
+
+
+def test_lines_are_counted_as_they_stand(tmp_path):
+    written(tmp_path / "in.jsonl", [ROW, "", " ", {"image_id": 1}])
+    fails(tmp_path / "in.jsonl", "in.jsonl, line 4: category_id must be given")
+    with pytest.raises(FileError, match=r"a\.txt line 4: must have 6 fields"):
+        suppress(yolo_folder(tmp_path / "in", "0 0.5 0.5 0.1 0.1 0.9\n\n \n0 x\n"), tmp_path / "out", "nms:0.5")
+
+
+def test_a_key_may_have_one_role(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps([ROW]))
+    message = "image, label, boxes and score must be different keys, got category_id twice"
+    fails(tmp_path / "in.json", message, columns={"score": "category_id"})
+
+
+def test_a_folder_is_written_as_one_file_if_the_output_says_so(tmp_path):
+    suppress(yolo_folder(tmp_path / "in"), tmp_path / "out.parquet", "nms:0.5")
+    assert pq.read_table(tmp_path / "out.parquet").column("image").to_pylist() == ["a"]
+
+
+def test_dictionaries_of_two_files_in_feather(tmp_path):
+    for name in "ab":
+        ids = pa.array([name, name]).dictionary_encode()
+        table = pa.table({"image": ids, "bbox": [[0, 0, 9, 9]] * 2, "score": [0.5, 0.6]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    suppress([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path / "out.feather", "nms:0.5")
+    with pa.ipc.open_file(tmp_path / "out.feather") as file:
+        assert file.read_all().column("image").to_pylist() == ["a", "b"]

@@ -1,6 +1,7 @@
 """Tables in, the same kind out: the rows that arrays would keep, all else untouched."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -354,3 +355,38 @@ def test_parts_of_a_table_do_not_change_the_result(suppression, images, order, m
         suppress(broken, suppression)
     with pytest.warns(UserWarning, match="dropped 2 bad rows of 600"):
         assert not {99, 305} & set(suppress(broken, suppression, on_bad="drop").column("row").to_pylist())
+
+
+def test_an_object_that_has_nothing_but_a_stream():
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    table = pa.table({"image": [1, 1], "bbox": [[0, 0, 9, 9], [0, 0, 9, 8]], "score": [0.5, 0.6]})
+    result: Any = suppress(Stream(), "nms:0.5")
+    assert result.to_pydict() == table.slice(1).to_pydict()
+
+
+@pytest.mark.parametrize("boxes", [["bbox"], ["x1", "y1", "x2", "y2"]])
+def test_an_empty_dataframe_without_types(boxes):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(columns=["image", "label", *boxes, "score"])
+    assert suppress(frame, "nms:0.5").shape == frame.shape
+
+
+@pytest.mark.parametrize("kind", ["Float64", "Float32", "float32", "double[pyarrow]", object])
+def test_soft_nms_of_any_type_of_pandas(kind):
+    pandas = pytest.importorskip("pandas")
+    boxes = {"x1": [0, 0], "y1": [0, 0], "x2": [9, 9], "y2": [9, 8]}
+    frame = pandas.DataFrame({"image": [1, 1], **boxes, "score": [0.5, 0.75]}, index=[7, 7]).astype({"score": kind})
+    result = suppress(frame, "softnms:gaussian/0.5")
+    assert result["score"].dtype == frame["score"].dtype
+    assert result["score"].tolist() == pytest.approx([0.5 * np.exp(-2 * (8 / 9) ** 2), 0.75], rel=1e-6)
+    assert result.index.tolist() == [7, 7]
+
+
+def test_scores_that_are_integers_cannot_be_lowered():
+    table = pa.table({"image": [1, 1], "bbox": [[0, 0, 9, 9], [1, 0, 9, 9]], "score": [2, 1]})
+    assert len(suppress(table, "nms:0.5")) == 1
+    with pytest.raises(TypeError, match="column score must hold floats, for Soft-NMS lowers scores, got int64"):
+        suppress(table, "softnms")

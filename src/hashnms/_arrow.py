@@ -152,7 +152,7 @@ def _number_chunks(table: pa.Table, name: str, nulls: dict[str, Array]) -> tuple
     """The type of a column of numbers, and its chunks; NaN where there is a null."""
     column = table.column(name)
     kind = column.type
-    if kinds.is_decimal(kind):
+    if kinds.is_decimal(kind) or kinds.is_null(kind):  # null: of an empty dataframe, or of nothing else
         column = column.cast(pa.float64())
     elif not (kinds.is_floating(kind) or kinds.is_integer(kind)):
         raise TypeError(f"column {name} must hold numbers, got {kind}")
@@ -165,6 +165,8 @@ def _number_chunks(table: pa.Table, name: str, nulls: dict[str, Array]) -> tuple
 def _lists(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
     """A column of lists of four numbers, as (N, 4); NaN where there is no such list."""
     column = table.column(name)
+    if kinds.is_null(column.type):
+        column = column.cast(pa.list_(pa.float64()))
     kind = column.type
     if not (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
         raise TypeError(f"column {name} must hold lists of four numbers, got {kind}")

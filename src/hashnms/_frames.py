@@ -23,7 +23,7 @@ class Kind:
 
     arrow: Callable[[Any, Sequence[str] | None], pa.Table]  #: as an Arrow table, these columns of it or all
     take: Callable[[Any, Rows, dict[str, Any]], Any]  #: these rows of it, with these new columns in place of the old
-    names: Callable[[Any], list[str]]  #: of its columns
+    names: Callable[[Any], list[str]] | None  #: of its columns; None: those of the Arrow table
     reads_once: bool = False  #: a stream, or a query whose rows may come in another order next time
 
 
@@ -72,7 +72,10 @@ def _take_of_batch(batch: Any, rows: Rows, new: dict[str, Any]) -> Any:
 
 def _take_of_pandas(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
     result = frame.iloc[rows]
-    return result.assign(**{name: values.astype(frame[name].dtype) for name, values in new.items()}) if new else result
+    for name, values in new.items():
+        series = type(frame[name])(values, index=result.index).astype(frame[name].dtype)
+        result = result.assign(**{name: series.array})  # not by index: it may have a value twice
+    return result
 
 
 def _take_of_polars(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
@@ -111,7 +114,7 @@ def _column_names(table: Any) -> list[str]:
     return [str(name) for name in table.columns]
 
 
-_ANY = Kind(_arrow_table, taken, _schema_names, True)
+_ANY = Kind(_arrow_table, taken, None, True)
 _KINDS: dict[tuple[str, str], Kind] = {
     ("pyarrow", "Table"): Kind(_arrow_table, taken, _schema_names),
     ("pyarrow", "RecordBatch"): Kind(

@@ -209,9 +209,10 @@ def suppress(
     _validate.choice_value("order", order, ("input", "score"))
     _validate.choice_value("on_bad", on_bad, ("raise", "drop"))
     kind = kind_of(table)
-    columns = Columns.find(kind.names(table), image=image, label=label, boxes=boxes, score=score, box_format=box_format)
-    source: Any = table
-    if kind.reads_once:
+    source: Any = kind.arrow(table, None) if kind.names is None else table
+    names = source.schema.names if kind.names is None else kind.names(table)
+    columns = Columns.find(names, image=image, label=label, boxes=boxes, score=score, box_format=box_format)
+    if kind.reads_once and kind.names is not None:
         source = kind.arrow(table, None)
     arrow = source.select(columns.names) if kind.reads_once else kind.arrow(table, columns.names)
     kept = kept_rows(arrow, chain, columns, on_bad=on_bad)
@@ -231,6 +232,13 @@ def changes_scores(suppression: Suppression) -> bool:
     return any(isinstance(step, SoftNms) for step in suppression.steps)
 
 
+def check_scores(table: pa.Table, suppression: Suppression, columns: Columns) -> None:
+    """That a column of scores can hold those that come out."""
+    kind = table.schema.field(columns.score).type
+    if changes_scores(suppression) and pa.types.is_integer(kind):
+        raise TypeError(f"column {columns.score} must hold floats, for Soft-NMS lowers scores, got {kind}")
+
+
 @dataclass(frozen=True)
 class KeptRows:
     """What a suppression leaves of a table."""
@@ -242,6 +250,7 @@ class KeptRows:
 
 def kept_rows(table: pa.Table, suppression: Suppression, columns: Columns, *, on_bad: OnBad = "raise") -> KeptRows:
     """The rows of an Arrow table that a suppression keeps: a call of the core for many images and labels at a time."""
+    check_scores(table, suppression, columns)
     kept: list[tuple[Any, Any]] = []
     bad = [np.zeros(0, np.int64)]
     for rows, arrays in parts_by_image(table, columns):

@@ -74,6 +74,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> None:
+    message = re.sub(r"\n +(\S.*)\n *\^+\Z", r" in \1", message)  # of a notation, which is marked from below
     line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", message)  # from files: no new lines, no terminal codes
     print(f"error: {line}", file=sys.stderr)
     raise typer.Exit(code) from None
@@ -102,7 +103,10 @@ def columns_of(text: str | None, class_agnostic: bool) -> dict[str, Any]:
             raise ValueError(
                 f"--columns must be such as image=frame,score=conf (image, label, boxes, score), got {part!r}"
             )
-        roles[role] = tuple(name.split("/")) if role == "boxes" and "/" in name else (name or None)
+        names = [name.strip() for name in name.split("/")] if role == "boxes" else [name.strip()]
+        if role in ("boxes", "score") and not all(names):
+            raise ValueError(f"--columns must name the columns of boxes and score, got {part!r}")
+        roles[role] = tuple(names) if len(names) > 1 else (names[0] or None)
     if class_agnostic:
         roles["label"] = None
     return roles

@@ -177,4 +177,4 @@ class FeatherWriter(_TableWriter):
     """Uncompressed, so that it can be mapped into memory."""
 
     def _opened(self, schema: pa.Schema) -> Any:
-        return pa.ipc.new_file(str(self._path), schema)
+        return pa.ipc.new_file(str(self._path), schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=True))

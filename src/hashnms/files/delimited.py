@@ -82,6 +82,10 @@ _FIELD = {mark: re.compile(rf"(?:\A|{mark})({_pattern(mark)})".encode()) for mar
 _LINE = {mark: re.compile(rf"{_pattern(mark)}(?:{mark}{_pattern(mark)})*+".encode()) for mark in ",\t"}
 
 
+#: With a field at its end that no quote ends.
+_OPEN = {mark: re.compile(rf'(?:{_pattern(mark)}{mark})*+"(?>[^"]+|"")*+'.encode()) for mark in ",\t"}
+
+
 def _all_lines(text: bytes, delimiter: str) -> list[bytes]:
     """The lines of a text; a line feed between quotes is part of one."""
     if b'"' not in text:
@@ -161,12 +165,17 @@ class DelimitedSource(Source):
             for start, text in _blocks(stream, self.delimiter):
                 if not text.strip():
                     continue
-                keys = self._keys(text, first)
+                last = start + len(text) == size
+                keys = self._one_by_one(text, first) if last and self._is_open(text) else self._keys(text, first)
                 yield DelimitedRows(first, self, (start, start + len(text)), keys)
                 first += len(keys)
                 self.done = (start + len(text)) / size
         if first == 0:  # the names of the columns, for files of another format
             yield DelimitedRows(0, self, (0, 0), self.parsed(b"", self.columns.names))
+
+    def _is_open(self, text: bytes) -> bool:
+        """Whether a quote is left open, which pyarrow does not mind at the end of a file."""
+        return b'"' in text and bool(_OPEN[self.delimiter].fullmatch(_all_lines(text, self.delimiter)[-1]))
 
     def _keys(self, text: bytes, first: int) -> pa.Table:
         try:
@@ -212,6 +221,8 @@ class DelimitedSource(Source):
             text = line.decode()
         except UnicodeDecodeError:
             raise FileError(f"must be UTF-8, got {line[:40]!r}") from None
+        if _OPEN[self.delimiter].fullmatch(line):
+            raise FileError(f"must have a quote at the end of each quoted field, got {text.strip()[:60]}")
         try:
             fields = next(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))
         except csv.Error as error:

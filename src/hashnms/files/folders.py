@@ -111,7 +111,9 @@ class FolderSource(Source):
 
     def place(self, row: int) -> str:
         first, path = next((one for one in reversed(self._firsts) if one[0] <= row), (0, self.path))
-        return f"{path.name} line {row - first + 1}"
+        lines = path.read_bytes().decode(errors="replace").split("\n") if path.is_file() else []
+        numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+        return f"{path.name} line {numbers[row - first]}"
 
     def read(self) -> Iterator[Rows]:
         first, files, columns = 0, list[_File](), self._columns()

@@ -136,7 +136,5 @@ def output_format(path: Path, name: str | None, of_input: Format) -> Format:
     """The format of the output: the one named, that of its suffix, or that of the input."""
     if name is not None:
         return named(name)
-    if path == STANDARD or of_input.folder or not path.suffix:
-        return of_input
-    found = of_suffix(path)
+    found = None if path == STANDARD or (of_input.folder and path.is_dir()) else of_suffix(path)
     return of_input if found is None else found

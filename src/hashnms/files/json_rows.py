@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -100,13 +100,21 @@ class JsonSource(Source):
         self.path, self._reading, self._lines = path, reading, lines
         self.names = self._names() or ["image_id", "category_id", "bbox", "score"]  # of no rows at all
         self.columns = reading.find(self.names, path)
+        roles = (self.columns.image, self.columns.label, *self.columns.boxes, self.columns.score)
+        twice = next((name for name in roles if name is not None and roles.count(name) > 1), None)
+        if twice is not None:
+            raise FileError(f"{path}: image, label, boxes and score must be different keys, got {twice} twice")
         self._decoder = _decoder(self.columns, lines)
         score: Any = msgspec.defstruct("Score", [("score", msgspec.Raw)], rename={"score": self.columns.score})
         decode = msgspec.json.Decoder(score).decode
         self.score: Callable[[bytes], Any] = lambda row: decode(row).score
 
     def place(self, row: int) -> str:
-        return f"line {row + 1:,}" if self._lines else super().place(row)
+        if not self._lines:
+            return super().place(row)
+        with self.path.open("rb") as stream:
+            lines = (number for number, line in enumerate(stream, 1) if line.strip())
+            return f"line {next(islice(lines, row, None), row + 1):,}"
 
     def raws(self, text: bytes) -> list[Any]:
         """The rows of a text, each as its bytes."""

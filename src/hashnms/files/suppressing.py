@@ -22,7 +22,7 @@ from hashnms.files.output import beside, spooled
 from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located, read_alike
 from hashnms.files.scattered import Scattered
 from hashnms.pipeline import Suppression
-from hashnms.tables import OnBad, changes_scores, kept_rows
+from hashnms.tables import OnBad, changes_scores, check_scores, kept_rows
 
 AnyPath = str | os.PathLike[str]
 #: Called with the share that is done and what is being done.
@@ -231,6 +231,7 @@ class _Job:
         columns, soft = self.sources[0].columns, changes_scores(self.chain)
         with Scattered(self.output.parent, columns, soft, estimate, self.memory) as scattered:
             for rows in self._rows("sorting by image", keys_only=True):
+                check_scores(rows.keys, self.chain, columns)
                 try:
                     self.bad += scattered.add(rows.keys, on_bad=self.reading.on_bad)
                 except BadRow as error:
