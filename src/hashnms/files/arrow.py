@@ -80,7 +80,7 @@ class ParquetSource(_ArrowSource):
     kind = "Parquet"
 
     def _open(self) -> None:
-        with pq.ParquetFile(self.path) as file:
+        with pq.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it has read
             self.schema = file.schema_arrow
             self._count = file.metadata.num_rows
             if file.metadata.num_row_groups and file.metadata.num_columns:
@@ -88,7 +88,7 @@ class ParquetSource(_ArrowSource):
                 self.compression = "none" if kind == "UNCOMPRESSED" else kind.lower()
 
     def _tables(self, names: list[str] | None) -> Iterator[tuple[float, pa.Table]]:
-        with pq.ParquetFile(self.path) as file:
+        with pq.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it has read
             seen = 0
             for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=names):
                 seen += len(batch)
