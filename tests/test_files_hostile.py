@@ -292,7 +292,7 @@ def test_interrupted_it_says_so_and_leaves_nothing(tmp_path):
         text=True,
     )
     deadline = time.monotonic() + 20
-    while not list(tmp_path.glob(".out.json-*")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob(".hashnms-*")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
