@@ -36,8 +36,9 @@ namespace detail {
 // what ensemble-boxes does, and so clusters are the same as there, whatever the rounding.
 class ClusterSums {
  public:
+  ClusterSums() = default;
   ClusterSums(const Corners<double>& box, double score)
-      : is_narrow_(box.x1 >= 0 && box.y1 >= 0 && box.x2 <= 1 && box.y2 <= 1) {
+      : is_narrow_(box.x1 >= 0 && box.y1 >= 0 && box.x2 <= 1 && box.y2 <= 1), sums_{}, scores_(0) {
     join(box, score);
   }
 
@@ -58,7 +59,7 @@ class ClusterSums {
   double rounded(double value) const { return is_narrow_ ? static_cast<double>(static_cast<float>(value)) : value; }
 
   bool is_narrow_;
-  double sums_[4] = {}, scores_ = 0;
+  double sums_[4], scores_;
 };
 
 template <class T>
@@ -79,29 +80,43 @@ std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
   Fusion fusion{LargeArray<int64_t>(input.count), {}, {}};
   if (input.count == 0) return fusion;
   const double greatest[2] = {extents.sizes[0].greatest, extents.sizes[1].greatest};
-  FusedBoxes fused(iou_threshold, greatest);
-  std::vector<detail::ClusterSums> sums;
   const LabelGroups groups(rows_with(input.scores, input.count, [](Score) { return true; }), input.labels);
+  size_t most = 0;
+  for (size_t group = 0; group < groups.count(); ++group) most = std::max(most, groups.size(group));
+  FusedBoxes fused(iou_threshold, greatest, most);
+  LargeArray<detail::ClusterSums> sums(most);
   for (size_t group = 0; group < groups.count(); ++group) {
     Claims<Score> claims(groups.size(group));
     std::transform(groups.begin(group), groups.begin(group) + groups.size(group), claims.begin(),
                    [&](uint32_t row) { return input.claim(row); });
     sort_claims(claims);
     fused.clear();
-    sums.clear();
     const auto first = static_cast<int64_t>(fusion.founders.size());
+    const auto corners_at = [&](uint32_t row) {
+      return detail::wide_corners(input.boxes + 4 * size_t{row}, input.format);
+    };
+    // What a box needs comes from memory in three steps: its numbers, the cell where it looks first, the box in that.
+    constexpr size_t kAhead = tuning::kFetchedAhead, kStep = kAhead / 4;
+    uint32_t hashes[kAhead] = {};
+    const auto fetch_ahead = [&](size_t k) {
+      if (k + kAhead >= claims.size()) return;
+      prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});
+      prefetch(fusion.clusters.data() + claims[k + kAhead].box());
+      hashes[(k + 2 * kStep) % kAhead] = fused.fetch_cell(corners_at(claims[k + 2 * kStep].box()));
+      const uint32_t guess = fused.fetch_box(hashes[(k + kStep) % kAhead]);
+      prefetch(&sums[guess]);
+    };
     for_each_piece(claims.size(), [&](size_t begin, size_t end) {
       for (size_t k = begin; k < end; ++k) {
-        const size_t ahead = std::min(k + tuning::kFetchedAhead, claims.size() - 1);
-        prefetch(input.boxes + 4 * size_t{claims[ahead].box()});
+        fetch_ahead(k);
         const uint32_t row = claims[k].box();
-        const Corners<double> box = detail::wide_corners(input.boxes + 4 * size_t{row}, input.format);
+        const Corners<double> box = corners_at(row);
         const auto score = static_cast<double>(input.scores[row]);
         uint32_t cluster = fused.find(box);
         if (cluster == FusedBoxes::kNone) {
           cluster = static_cast<uint32_t>(fused.size());
           fused.add(box);
-          sums.emplace_back(box, score);
+          sums[cluster] = {box, score};
           fusion.founders.push_back(row);
         } else {
           sums[cluster].join(box, score);

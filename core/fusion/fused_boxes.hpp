@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "boxes/box.hpp"
+#include "support/dispatch.hpp"
 #include "support/large_array.hpp"
 #include "support/seeds.hpp"
 #include "support/tuning.hpp"
@@ -26,33 +27,33 @@ class FusedBoxes {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // `greatest` are the greatest width and height of any box.
-  FusedBoxes(double iou_threshold, const double greatest[2])
-      : threshold_(iou_threshold), least_iou_(iou_threshold < 1e-20 ? 0.0 : iou_threshold * kLess) {
+  // Of up to `most` clusters; `greatest` are the greatest width and height of any box.
+  FusedBoxes(double iou_threshold, const double greatest[2], size_t most)
+      : threshold_(iou_threshold),
+        least_iou_(iou_threshold < 1e-20 ? 0.0 : iou_threshold * kLess),
+        boxes_(most),
+        filed_(most) {
     for (int axis = 0; axis < 2; ++axis) {
       first_octave_[axis] = std::max(exponent_of(greatest[axis]) + 2 - kOctaves, -1022);
     }
   }
 
-  size_t size() const { return boxes_.size(); }
+  size_t size() const { return size_; }
   const Corners<double>& operator[](size_t cluster) const { return boxes_[cluster].corners; }
 
   // For the boxes of another label.
   void clear() {
-    boxes_.clear();
-    if (!is_filed_) return;
+    size_ = 0;
     is_filed_ = false;
-    filed_.clear();
     shapes_.clear();
   }
 
   // A new cluster.
   void add(const Corners<double>& corners) {
-    boxes_.push_back({corners, corners.area(), kNone});
+    boxes_[size_++] = {corners, corners.area(), kNone};
     if (is_filed_) {
-      filed_.push_back({});
-      file(static_cast<uint32_t>(boxes_.size() - 1));
-    } else if (boxes_.size() > tuning::kFewClusters) {
+      file(static_cast<uint32_t>(size_ - 1));
+    } else if (size_ > tuning::kFewClusters) {
       file_all();
     }
   }
@@ -70,32 +71,53 @@ class FusedBoxes {
     file(cluster);
   }
 
+  // Fetches the cell where a box will look first, and returns its hash.
+  uint32_t fetch_cell(const Corners<double>& corners) const {
+    if (!is_filed_) return 0;
+    const uint32_t key = key_of(corners);
+    if (key_places_[key] == kNone) return 0;
+    const Cell cell = cell_of(shapes_[key_places_[key]], corners);
+    const uint32_t hash = hash_of(key, cell.x, cell.y);
+    prefetch(&slots_[place_of(hash)]);
+    return hash;
+  }
+
+  // Fetches the first box of a cell that has been fetched, and returns its cluster: a guess, 0 if there is none.
+  uint32_t fetch_box(uint32_t hash) const {
+    if (!is_filed_) return 0;
+    const Slot& slot = slots_[place_of(hash)];
+    if (slot.hash != hash || slot.head <= 1) return 0;
+    prefetch(&boxes_[slot.head - 2]);
+    prefetch(&filed_[slot.head - 2]);
+    return slot.head - 2;
+  }
+
   // The cluster whose fused box has the greatest IoU above the threshold with the box, the earliest of equals; or
   // kNone.
   uint32_t find(const Corners<double>& corners) const {
     if (!corners.has_area()) return kNone;
     Query query{corners, corners.area(), kNone, threshold_};
     if (!is_filed_) {
-      for (uint32_t cluster = 0; cluster < boxes_.size(); ++cluster) compare(cluster, query);
+      for (uint32_t cluster = 0; cluster < size_; ++cluster) compare(cluster, query);
       return query.best;
     }
+    const uint32_t own = key_places_[key_of(corners)];
+    if (own != kNone) {  // where most boxes find theirs
+      const Cell cell = cell_of(shapes_[own], corners);
+      compare_cell(hash_of(shapes_[own].key, cell.x, cell.y), query);
+    }
     // An area near the least double is rounded coarsely, and so is its IoU: ask for any overlap.
-    const bool coarse = query.area < 1e-280;
-    const uint32_t own = key_of(corners);
-    if (key_places_[own] != kNone) search(shapes_[key_places_[own]], coarse ? 0.0 : least_iou_, query);
-    const double least = coarse ? 0.0 : query.best == kNone ? least_iou_ : query.iou * kLess;
+    const double least = query.area < 1e-280 ? 0.0 : query.best == kNone ? least_iou_ : query.iou * kLess;
     const auto [w_first, w_last] = octaves_near(corners.x2 - corners.x1, 0, least);
     const auto [h_first, h_last] = octaves_near(corners.y2 - corners.y1, 1, least);
     if (static_cast<size_t>(w_last - w_first + 1) * static_cast<size_t>(h_last - h_first + 1) > shapes_.size()) {
-      for (const Shape& shape : shapes_) {
-        if (shape.key != own) search(shape, least, query);
-      }
+      for (const Shape& shape : shapes_) search(shape, least, query);
       return query.best;
     }
     for (int w = w_first; w <= w_last; ++w) {
       for (int h = h_first; h <= h_last; ++h) {
-        const auto key = static_cast<uint32_t>(w * kOctaves + h);
-        if (key != own && key_places_[key] != kNone) search(shapes_[key_places_[key]], least, query);
+        const uint32_t shape = key_places_[static_cast<size_t>(w * kOctaves + h)];
+        if (shape != kNone) search(shapes_[shape], least, query);
       }
     }
     return query.best;
@@ -116,9 +138,9 @@ class FusedBoxes {
     bool operator==(const Cell&) const = default;
   };
   struct Filed {
-    uint32_t shape = kNone;  // none: it has no area
-    uint32_t place = 0;      // among the boxes of the shape
-    Cell cell{};
+    uint32_t shape;  // kNone: it has no area
+    uint32_t place;  // among the boxes of the shape
+    Cell cell;
   };
   struct Shape {
     uint32_t key;
@@ -155,7 +177,9 @@ class FusedBoxes {
 
   // Beyond 2^62 all cells are alike, which only makes cells larger.
   static int64_t cell_at(double position, double inverse_pitch) {
-    return static_cast<int64_t>(std::floor(std::clamp(position * inverse_pitch, -0x1p62, 0x1p62)));
+    const double cell = std::clamp(position * inverse_pitch, -0x1p62, 0x1p62);
+    const auto truncated = static_cast<int64_t>(cell);
+    return truncated - (static_cast<double>(truncated) > cell);
   }
 
   static Cell cell_of(const Shape& shape, const Corners<double>& box) {
@@ -164,8 +188,8 @@ class FusedBoxes {
   }
 
   // Cells that share a hash share a chain; the trial of a pair sorts that out.
-  static uint32_t hash_of(uint32_t key, int64_t x, int64_t y) {
-    const uint64_t sum = key * seed(3) + static_cast<uint64_t>(x) * seed(1) + static_cast<uint64_t>(y) * seed(2);
+  uint32_t hash_of(uint32_t key, int64_t x, int64_t y) const {
+    const uint64_t sum = key * seed_ + static_cast<uint64_t>(x) * seed_x_ + static_cast<uint64_t>(y) * seed_y_;
     const auto hash = static_cast<uint32_t>(sum >> 32);
     return (hash ^ (hash >> 15)) * 0x2c1b3c6du;
   }
@@ -181,8 +205,7 @@ class FusedBoxes {
       last_used_[axis] = -1;
     }
     new_table(10);
-    filed_.resize(boxes_.size());
-    for (uint32_t cluster = 0; cluster < boxes_.size(); ++cluster) file(cluster);
+    for (uint32_t cluster = 0; cluster < size_; ++cluster) file(cluster);
   }
 
   void file(uint32_t cluster) {
@@ -243,14 +266,22 @@ class FusedBoxes {
     Slot& slot = slots_[place];
     if (slot.head == 0) {
       slot = {hash, 1};
-      ++used_;
+      note(hash);
     }
     return slot;
+  }
+
+  void note(uint32_t hash) {
+    const uint32_t bit = hash >> filter_shift_;
+    filter_[bit / 64] |= uint64_t(1) << bit % 64;
+    ++used_;
   }
 
   void new_table(int log_size) {
     slots_ = LargeArray<Slot>(size_t(1) << log_size, Filled::with_zeros);
     shift_ = 32 - log_size;
+    filter_shift_ = std::max(shift_ - 2, 0);
+    filter_ = LargeArray<uint64_t>(size_t(1) << (32 - filter_shift_ - 6), Filled::with_zeros);
     used_ = 0;
   }
 
@@ -265,7 +296,7 @@ class FusedBoxes {
       size_t place = place_of(slot.hash);
       while (slots_[place].head != 0) place = following(place);
       slots_[place] = slot;
-      ++used_;
+      note(slot.hash);
     }
   }
 
@@ -305,28 +336,36 @@ class FusedBoxes {
     }
     for (int64_t y = first[1]; y <= last[1]; ++y) {
       for (int64_t x = first[0]; x <= last[0]; ++x) {
-        const uint32_t hash = hash_of(shape.key, x, y);
-        size_t place = place_of(hash);
-        while (slots_[place].head != 0 && slots_[place].hash != hash) place = following(place);
-        if (slots_[place].head <= 1) continue;
-        for (uint32_t cluster = slots_[place].head - 2; cluster != kNone; cluster = boxes_[cluster].next) {
-          compare(cluster, query);
-        }
+        compare_cell(hash_of(shape.key, x, y), query);
       }
+    }
+  }
+
+  void compare_cell(uint32_t hash, Query& query) const {
+    const uint32_t bit = hash >> filter_shift_;
+    if ((filter_[bit / 64] >> bit % 64 & 1) == 0) return;
+    size_t place = place_of(hash);
+    while (slots_[place].head != 0 && slots_[place].hash != hash) place = following(place);
+    if (slots_[place].head <= 1) return;
+    for (uint32_t cluster = slots_[place].head - 2; cluster != kNone; cluster = boxes_[cluster].next) {
+      compare(cluster, query);
     }
   }
 
   double threshold_, least_iou_;
   int first_octave_[2];
-  std::vector<Box> boxes_;
+  size_t size_ = 0;
+  LargeArray<Box> boxes_;
   bool is_filed_ = false;  // whether there are so many that they are filed; all below is empty before
-  std::vector<Filed> filed_;
+  LargeArray<Filed> filed_;
   std::vector<Shape> shapes_;
   std::vector<uint32_t> key_places_;  // key -> place in shapes_
   int first_used_[2] = {}, last_used_[2] = {};
   LargeArray<Slot> slots_{0};
-  int shift_ = 0;
+  LargeArray<uint64_t> filter_{0};  // a bit for each hash that has a slot: most cells that are asked have none
+  int shift_ = 0, filter_shift_ = 0;
   size_t used_ = 0;
+  uint64_t seed_ = seed(3), seed_x_ = seed(1), seed_y_ = seed(2);
 };
 
 }  // namespace hashnms
