@@ -221,14 +221,14 @@ def test_every_step_refuses_bad_numbers_when_it_is_the_first(name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a step must be one of top, hnms, nms, softnms, limit, score, got ''\n    \n    ^"),
+        ("", "a step must be one of top, hnms, nms, softnms, nmm, vote, wbf, limit, score, got ''\n    \n    ^"),
         (
             "nms:0.5+",
-            "a step must be one of top, hnms, nms, softnms, limit, score, got ''\n    nms:0.5+\n            ^",
+            f"a step must be one of {', '.join(STEPS)}, got ''\n    nms:0.5+\n            ^",
         ),
         (
             "top:9000+hmns:0.7",
-            "a step must be one of top, hnms, nms, softnms, limit, score, got 'hmns'\n"
+            "a step must be one of top, hnms, nms, softnms, nmm, vote, wbf, limit, score, got 'hmns'\n"
             "    top:9000+hmns:0.7\n             ^^^^",
         ),
         ("hnms:1.7", "alpha must be in (0, 1), got 1.7\n    hnms:1.7\n         ^^^"),
@@ -280,7 +280,7 @@ class Unlisted(Nms):
         (
             lambda: Suppression.from_dict({"steps": [{"step": "hmns"}]}),
             ValueError,
-            "a step must be a dict whose 'step' is one of top, hnms, nms, softnms, limit, score, got {'step': 'hmns'}",
+            f"a step must be a dict whose 'step' is one of {', '.join(STEPS)}, got {{'step': 'hmns'}}",
         ),
         (
             lambda: Suppression.from_dict({"steps": [{"step": "hnms", "alhpa": 0.7}]}),

@@ -194,9 +194,7 @@ def merge_on_host(boxes: Any, scores: Any, suppressor: Any, how: Any, box_format
     box_array, score_array, _, _ = _validate.plain_arrays(boxes, scores, None)
     box_format = _validate.box_format_value(box_format)
     _validate.legal_numbers(box_array, score_array, box_format)
-    return merge_groups(
-        box_array, score_array, _validate.suppressor_array(suppressor, len(box_array)), how, box_format
-    )
+    return merge_groups(box_array, score_array, _validate.suppressor_array(suppressor, len(box_array)), how, box_format)
 
 
 def merge_groups(
@@ -278,8 +276,8 @@ def weighted_boxes_fusion(
     """Weighted boxes fusion (Solovyev et al.): the boxes of several models in, one for each cluster out.
 
     By decreasing score times weight, a box joins the cluster of its label and image whose fused box has the highest IoU
-    with it, if that is above the threshold, the earlier one of equals; else it founds one. The fused box of a cluster is
-    the mean of its boxes, weighted by their scores; it moves with each box that joins. On boxes in [0, 1] the clusters
+    with it, if that is above the threshold, the earlier one of equals; else it founds one. The fused box of a cluster
+    is the mean of its boxes, weighted by their scores; it moves with each box that joins. On boxes in [0, 1] clusters
     and boxes are those of ensemble-boxes 1.0.9, which rounds sums to float32; elsewhere sums are doubles. The cost is
     O(N log N) for sorting and about O(N) for the rest.
 

@@ -19,7 +19,7 @@ from hashnms import _validate
 from hashnms._arrow import Arrays
 from hashnms._frames import kind_of
 from hashnms._validate import BoxFormatName
-from hashnms.pipeline import SoftNms, Suppression
+from hashnms.pipeline import Suppression
 
 Table = TypeVar("Table")
 
@@ -195,7 +195,8 @@ def suppress(
             error that names the first, or "drop" them, with a warning that says how many.
 
     Returns:
-        The rows that are kept. Where a step is Soft-NMS, their scores are the lowered ones, in the type of the column.
+        The rows that are kept. Where a step changes scores (Soft-NMS, fusion) or boxes (merging, voting, fusion), they
+        have the new ones, in the types of the columns, rounded to the nearest where these hold integers.
 
     Raises:
         ValueError, TypeError: if columns are not there or are not what they must be, or a row is bad.
@@ -217,18 +218,27 @@ def suppress(
     kept = kept_rows(arrow, chain, columns, on_bad=on_bad)
     if len(kept.bad):
         warnings.warn(f"dropped {len(kept.bad):,} bad rows of {len(arrow):,}", UserWarning, stacklevel=2)
-    rows, scores = kept.rows, kept.scores
     if order == "input":
-        by_row = np.argsort(rows)
-        rows, scores = rows[by_row], scores[by_row]
-    new = {columns.score: scores} if changes_scores(chain) else {}
-    result: Table = kind.take(source, rows, new)
+        kept = kept.by_row()
+    new = {columns.score: kept.scores} if chain.changes_scores else {}
+    if kept.boxes is not None:
+        new |= new_boxes(kept.boxes, columns, arrow.schema)
+    result: Table = kind.take(source, kept.rows, new)
     return result
 
 
-def changes_scores(suppression: Suppression) -> bool:
-    """Whether what comes out may have other scores than what went in."""
-    return any(isinstance(step, SoftNms) for step in suppression.steps)
+def new_boxes(boxes: NDArray[Any], columns: Columns, schema: pa.Schema) -> dict[str, NDArray[Any]]:
+    """Boxes as the columns of a table with this schema: four, or one of rows; integers where it has these."""
+    if len(columns.boxes) == 1:
+        return {columns.boxes[0]: _in_type(boxes, schema.field(columns.boxes[0]).type.value_type)}
+    return {name: _in_type(boxes[:, k], schema.field(name).type) for k, name in enumerate(columns.boxes)}
+
+
+def _in_type(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+    if pa.types.is_decimal(kind):
+        return values
+    dtype = np.dtype(kind.to_pandas_dtype())
+    return (np.rint(values) if dtype.kind in "iu" else values).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -238,6 +248,13 @@ class KeptRows:
     rows: NDArray[np.int64]  #: by decreasing final score, ties to the earlier row
     scores: NDArray[Any]  #: the final ones
     bad: NDArray[np.int64]  #: rows that were dropped because they are bad
+    boxes: NDArray[Any] | None = None  #: the final ones, in their format; None if no step changes boxes
+
+    def by_row(self) -> KeptRows:
+        """The same in the order of the rows."""
+        order = np.argsort(self.rows)
+        boxes = None if self.boxes is None else self.boxes[order]
+        return KeptRows(self.rows[order], self.scores[order], self.bad, boxes)
 
 
 def kept_rows(table: pa.Table, suppression: Suppression, columns: Columns, *, on_bad: OnBad = "raise") -> KeptRows:
@@ -249,10 +266,10 @@ def kept_rows(table: pa.Table, suppression: Suppression, columns: Columns, *, on
             arrays.explain(columns)
         good = np.setdiff1d(np.arange(len(table)), bad, assume_unique=True)
         result = arrays.take(good).suppressed(suppression, columns)
-        return KeptRows(good[result.keep], result.scores, bad)
+        return KeptRows(good[result.keep], result.scores, bad, result.boxes)
     try:
         result = arrays.suppressed(suppression, columns)
     except ValueError:
         arrays.explain(columns)
         raise
-    return KeptRows(result.keep, result.scores, np.zeros(0, np.int64))
+    return KeptRows(result.keep, result.scores, np.zeros(0, np.int64), result.boxes)

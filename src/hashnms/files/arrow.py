@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 
 _ROWS_AT_A_TIME = 2**17
 _ROWS_OF_A_GROUP = 2**20
@@ -122,8 +122,8 @@ class _TableWriter(Writer):
         self._file: Any = None
         self._waiting: list[pa.Table] = []
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
-        table = rows.kept_table(keep, scores)
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
+        table = rows.kept_table(keep, changes)
         if self._schema is None:
             self._schema = table.schema
         if not table.schema.equals(self._schema):

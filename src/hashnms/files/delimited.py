@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
 _BLOCK = 2**23
@@ -40,21 +40,25 @@ class DelimitedRows(Rows):
     def table(self) -> pa.Table:
         return self._delimited.parsed(self._text(), self.names)
 
-    def lines(self, keep: Mask, scores: Scores | None) -> list[bytes]:
-        """The lines that are kept, byte for byte, except for a new score."""
+    def lines(self, keep: Mask, changes: Changes) -> list[bytes]:
+        """The lines that are kept, byte for byte, except for a new score or box."""
         lines = list(compress(_lines(self._text()), keep.tolist()))
-        if scores is None:
+        if changes.are_none:
             return lines
         delimiter = self._delimited.delimiter.encode()
-        place = self.names.index(self.source.columns.score)
-        return [_with_field(line, delimiter, place, score) for line, score in zip(lines, scores.tolist(), strict=True)]
+        places = {name: place for place, name in reversed(list(enumerate(self.names)))}
+        return [
+            _with_fields(line, delimiter, {places[name]: number for name, (number,) in new.items()}) if new else line
+            for line, new in zip(lines, self.new_numbers(keep, changes), strict=True)
+        ]
 
 
-def _with_field(line: bytes, delimiter: bytes, place: int, value: float) -> bytes:
-    """A line with another number in one of its fields."""
+def _with_fields(line: bytes, delimiter: bytes, values: dict[int, float]) -> bytes:
+    """A line with other numbers in some of its fields."""
     fields = _split(line, delimiter)
-    end = b"\r" if fields[place].endswith(b"\r") else b""
-    fields[place] = repr(value).encode() + end
+    for place, value in values.items():
+        end = b"\r" if fields[place].endswith(b"\r") else b""
+        fields[place] = repr(value).encode() + end
     return delimiter.join(fields)
 
 
@@ -219,14 +223,14 @@ class DelimitedWriter(Writer):
             self._header, self._names = source.header, source.names
             self._file.write(self._header.removesuffix(b"\n") + b"\n" * bool(self._header))
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         if isinstance(rows, DelimitedRows) and self._header is not None:
             if rows.names != self._names:
                 need, got = ", ".join(self._names), ", ".join(rows.names)
                 raise FileError(f"{rows.source.path}: columns must be those of the first file, {need}, got {got}")
-            self._file.write(b"".join(line + b"\n" for line in rows.lines(keep, scores)))
+            self._file.write(b"".join(line + b"\n" for line in rows.lines(keep, changes)))
             return
-        self._convert(_flat(rows.kept_table(keep, scores), rows.source.columns))
+        self._convert(_flat(rows.kept_table(keep, changes), rows.source.columns))
 
     def _convert(self, table: pa.Table) -> None:
         """Rows of another format, with the names of their columns as a header."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
 _LINES_AT_A_TIME = 2**17
@@ -151,25 +150,24 @@ class FolderWriter(Writer):
             )
         self._layout = source.layout
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         assert isinstance(rows, FolderRows)
-        new = np.full(len(keep), np.nan)
-        if scores is not None:
-            new[keep] = scores
+        new = iter(rows.new_numbers(keep, changes))  # of the rows that are kept, one after another
         for file in rows.files:
             of_file = range(file.first, file.first + len(file.lines))
             lines = [
-                line if scores is None else self._with_score(line, float(new[row]))
-                for row, line in zip(of_file, file.lines, strict=True)
-                if keep[row]
+                self._with_numbers(line, next(new)) for row, line in zip(of_file, file.lines, strict=True) if keep[row]
             ]
             target = self._path / file.name
             old = target.read_text(encoding="utf-8") if target.exists() else ""  # of two folders
             target.write_text(old + "".join(f"{line}\n" for line in lines), encoding="utf-8")
 
-    def _with_score(self, line: str, score: float) -> str:
+    def _with_numbers(self, line: str, new: dict[str, list[float]]) -> str:
+        if not new:
+            return line
         parts = line.split(self._layout.separator)
-        parts[self._layout.fields["score"]] = repr(score)
+        for name, (number,) in new.items():
+            parts[self._layout.fields[name]] = repr(number)
         return (self._layout.separator or " ").join(parts)
 
     def close(self) -> None:

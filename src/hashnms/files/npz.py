@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
-from hashnms.tables import Columns
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
+from hashnms.tables import Columns, new_boxes
 
 _NAMES = {
     "image": ("images", "image_ids", "image_id"),
@@ -105,17 +105,19 @@ class NpzWriter(Writer):
         self._path, self._parts = path, list[dict[str, Any]]()
         del source
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         if not isinstance(rows, NpzRows):
-            self._parts.append(_arrays(rows.kept_table(keep, scores), rows.source))
+            self._parts.append(_arrays(rows.kept_table(keep, changes), rows.source))
             return
         part = {
             name: values[keep] if values.ndim and len(values) == len(keep) else values
             for name, values in rows.arrays.items()
         }
-        if scores is not None:
-            name = rows.source.columns.score
-            part[name] = scores.astype(part[name].dtype)
+        columns = rows.source.columns
+        if changes.scores is not None:
+            part[columns.score] = changes.scores.astype(part[columns.score].dtype)
+        if changes.boxes is not None:
+            part |= new_boxes(changes.boxes, columns, rows.keys.schema)
         self._parts.append(part)
 
     def close(self) -> None:
