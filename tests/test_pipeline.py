@@ -11,7 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hashnms
-from hashnms import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppressed, Suppression, TopK, hnms, nms, soft_nms
+from hashnms import (
+    Hnms,
+    Limit,
+    Nmm,
+    Nms,
+    ScoreThreshold,
+    SoftNms,
+    Suppressed,
+    Suppression,
+    TopK,
+    Vote,
+    Wbf,
+    hnms,
+    nms,
+    soft_nms,
+)
 from hashnms.boxes import to_xyxy
 from hashnms.pipeline import STEPS, Step
 from hashnms.synthetic import make_scene
@@ -29,6 +44,8 @@ EXAMPLES = {
     "score:-inf+top:0+limit:0": [ScoreThreshold(-np.inf), TopK(0), Limit(0)],
     "softnms:gaussian/1e30+nms:1+nms:0": [SoftNms(sigma=1e30), Nms(1), Nms(0)],
     "hnms:0.30000000000000004/1000": [Hnms(0.1 + 0.2, 1000)],
+    "top:1000+nmm:0.5+limit:100": [TopK(1000), Nmm(0.5), Limit(100)],
+    "vote:0.6+wbf:0.55+wbf:0.7/max": [Vote(0.6), Wbf(), Wbf(0.7, "max")],
 }
 
 
@@ -58,6 +75,9 @@ steps = st.one_of(
     st.builds(Limit, counts),
     st.builds(ScoreThreshold, st.floats(allow_nan=False)),
     st.builds(Nms, shares),
+    st.builds(Nmm, shares),
+    st.builds(Vote, shares),
+    st.builds(Wbf, shares, st.sampled_from(["avg", "max"])),
     st.builds(Hnms, st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(1, 1000)),
     st.builds(SoftNms, st.sampled_from(["gaussian", "linear", "hard"]), sigmas, shares, scores),
 )
@@ -257,7 +277,7 @@ class Unlisted(Nms):
         (
             lambda: Suppression([]),
             ValueError,
-            "steps must be a list of one or more of TopK, Hnms, Nms, SoftNms, Limit, ",
+            "steps must be a list of one or more of TopK, Hnms, Nms, SoftNms, Nmm, Vote, Wbf, ",
         ),
         (lambda: Suppression(5), TypeError, "ScoreThreshold, got 5"),
         (lambda: Suppression("nms:0.5"), TypeError, "got 'nms:0.5' (Suppression.parse reads strings)"),

@@ -423,5 +423,5 @@ def fuse_clusters(
 
 def _ratio(values: Array, by: Array) -> Array:
     """0 where all weights are 0."""
-    result: Array = np.divide(values, by, out=np.zeros_like(values), where=by > 0)
+    result: Array = np.divide(values, by, out=np.zeros(len(values)), where=by > 0)
     return result
