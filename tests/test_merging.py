@@ -390,10 +390,8 @@ def test_tensors_give_tensors_also_in_compiled_code():
         for name in ("keep", "scores", "boxes"):
             assert torch.equal(getattr(result, name), torch.from_numpy(getattr(expected, name)))
     for function in (nmm, vote, weighted_boxes_fusion):
-        expected, result = function(boxes, scores), function(*given_tensors)
-        for ours, theirs in zip(result, expected, strict=True):
+        for ours, theirs in zip(function(*given_tensors), function(boxes, scores), strict=True):
             assert ours is theirs is None or torch.equal(ours, torch.from_numpy(theirs))
-    assert nmm(torch.tensor([[0, 0, 4, 4]]), torch.tensor([1.0])).boxes.dtype == torch.float64
 
 
 @pytest.mark.torch
@@ -408,6 +406,9 @@ def test_graphs_take_merging_but_not_the_function_of_fusion():
         assert torch.equal(ours, theirs)
     compiled = torch.compile(lambda *given: chain(*given).boxes, fullgraph=True, backend="eager")
     assert torch.equal(compiled(*tensors), chain(*tensors).boxes)
+    integers = tensors[0].to(torch.int64)
+    compiled = torch.compile(nmm, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(integers, tensors[1]).boxes, nmm(integers.double(), tensors[1]).boxes)
     with pytest.raises(Exception, match="outside of compiled and exported code"):
         torch.compile(weighted_boxes_fusion, fullgraph=True, backend="eager")(*tensors)
 

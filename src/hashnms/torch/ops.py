@@ -36,7 +36,7 @@ def _some_rows_and_scores(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tenso
 
 def _rows_with_boxes(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     rows, final = _some_rows_and_scores(boxes, scores)
-    box_type = torch.float64 if boxes.dtype in (torch.float64, *_LARGE_INTEGERS) else torch.float32
+    box_type = torch.float64 if boxes.dtype == torch.float64 else torch.float32
     return rows, final, boxes.new_empty(rows.shape[0], 4, dtype=box_type)
 
 
@@ -119,18 +119,19 @@ def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, images: Any, su
     return _chain(suppression).run(given) if given is not None and given.are_legal() else None
 
 
-def _suppress_and_merge_on_host(boxes: Any, *arguments: Any) -> Any:
-    return _suppress_on_host(_as_floats(boxes), *arguments)
-
-
-def _merge_on_host(boxes: Any, *arguments: Any) -> Any:
-    keep, merged, scores = merge_on_host(_as_floats(boxes), *arguments)
+def _merge_on_host(*arguments: Any) -> Any:
+    keep, merged, scores = merge_on_host(*arguments)
     return keep, scores, merged
 
 
 def _as_floats(boxes: Tensor) -> Tensor:
-    """In a graph the type of merged boxes must follow from that of the given ones alone."""
-    return boxes.double() if boxes.dtype in _LARGE_INTEGERS else boxes
+    """In a graph the type of merged boxes must follow from that of the given ones: large integers are doubles there."""
+    return boxes.double() if boxes.dtype in _LARGE_INTEGERS and (is_compiling() or is_tracing()) else boxes
+
+
+def suppress_and_merge(boxes: Tensor, *arguments: Any) -> Any:
+    """What a suppression that changes boxes leaves: rows, scores and boxes."""
+    return _suppress_and_merge(_as_floats(boxes), *arguments)
 
 
 def _not_in_onnx(*_: Any) -> Any:
@@ -142,7 +143,7 @@ def _not_in_onnx(*_: Any) -> Any:
 
 def merge(boxes: Tensor, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Tensor, Tensor, Tensor]:
     """As `hashnms.merge` returns it."""
-    keep, final, merged = _merge(boxes, scores, suppressor, how, box_format)
+    keep, final, merged = _merge(_as_floats(boxes), scores, suppressor, how, box_format)
     return keep, merged, final
 
 
@@ -225,10 +226,10 @@ suppress = register(
     fake=_some_rows_and_scores,
     on_device=_suppress_on_device,
 )
-suppress_and_merge = register(
+_suppress_and_merge = register(
     "suppress_and_merge",
     f"({_BOXES}str suppression, str box_format) -> (Tensor, Tensor, Tensor)",
-    host=_suppress_and_merge_on_host,
+    host=_suppress_on_host,
     fake=_rows_with_boxes,
     on_device=_suppress_on_device,
     in_onnx=_not_in_onnx,
