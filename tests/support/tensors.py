@@ -32,8 +32,8 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "suppression_images": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, _halved(labels), labels)),
     "suppression": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, labels)),
     "nmm": lambda boxes, scores, labels: tuple(hashnms.nmm(boxes, scores, 0.4, labels=labels)),
-    "vote": lambda boxes, scores, labels: tuple(hashnms.vote(boxes, scores, 0.4, labels=labels)),
-    "fused_chain": lambda boxes, scores, labels: (FUSED(boxes, scores, labels).boxes, *FUSED(boxes, scores, labels)),
+    "vote": lambda boxes, scores, labels: tuple(hashnms.vote(boxes, abs(scores), 0.4, labels=labels)),
+    "fused_chain": lambda boxes, scores, labels: _fused(boxes, scores, labels=labels),
     "iou_hash": lambda boxes, scores, labels: (hashnms.iou_hash(boxes, alpha=0.7, w0=1.5),),  # noqa: ARG005
 }
 
@@ -48,6 +48,11 @@ OPS: dict[str, tuple[Any, ...]] = {
     "suppress": ("top:300+hnms:0.73/2+nms:0.5", "xyxy"),
     "suppress_and_merge": ("top:300+nmm:0.5+wbf:0.4", "xyxy"),
 }
+
+
+def _fused(boxes: Any, scores: Any, labels: Any) -> tuple[Any, ...]:
+    result = FUSED(boxes, abs(scores), labels)
+    return (*result, result.boxes)
 
 
 def _halved(labels: Any) -> Any:
