@@ -101,6 +101,7 @@ std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
     const auto fetch_ahead = [&](size_t k) {
       if (k + kAhead >= claims.size()) return;
       prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});
+      prefetch(input.scores + claims[k + kAhead].box());
       prefetch(fusion.clusters.data() + claims[k + kAhead].box());
       hashes[(k + 2 * kStep) % kAhead] = fused.fetch_cell(corners_at(claims[k + 2 * kStep].box()));
       const uint32_t guess = fused.fetch_box(hashes[(k + kStep) % kAhead]);
