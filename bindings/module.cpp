@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "fusion.hpp"
 #include "hashes.hpp"
 #include "hnms.hpp"
 #include "nms.hpp"
@@ -127,6 +128,25 @@ nb::object top_k(nb::handle boxes, nb::handle scores, nb::handle labels, nb::han
   return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     const auto top = unlocked(input.count, [&] { return hashnms::top_k(input, {*above, *of_label, *in_all}); });
     return top ? rows_of(boxes, *top) : nb::none();
+  });
+}
+
+nb::object fuse(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
+                nb::handle box_format) {
+  const auto threshold = number_in(iou_threshold, 0.0, 1.0);
+  if (!threshold) return nb::none();
+  return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
+    const auto fusion = unlocked(input.count, [&] { return hashnms::fuse(input, *threshold); });
+    if (!fusion) return nb::none();
+    const NewArray<int64_t> clusters(boxes, {input.count}), founders(boxes, {fusion->founders.size()});
+    const NewArray<double> fused(boxes, {fusion->fused.size(), 4});
+    std::copy(fusion->clusters.begin(), fusion->clusters.end(), clusters.data);
+    std::copy(fusion->founders.begin(), fusion->founders.end(), founders.data);
+    for (size_t k = 0; k < fusion->fused.size(); ++k) {
+      const Corners<double>& box = fusion->fused[k];
+      std::copy_n(std::initializer_list<double>{box.x1, box.y1, box.x2, box.y2}.begin(), 4, fused.data + 4 * k);
+    }
+    return nb::make_tuple(clusters.object, founders.object, fused.object);
   });
 }
 
@@ -265,6 +285,11 @@ NB_MODULE(_core, m) {
             "score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> " HASHNMS_ROWS
             " | None"),
         "The boxes with the highest scores, of each label and in all.");
+  m.def("fuse", &bindings::fuse, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
+        "iou_threshold"_a.none(), "box_format"_a.none(),
+        nb::sig("def fuse(" HASHNMS_ARRAYS "iou_threshold: object, box_format: object) -> tuple[" HASHNMS_ROWS
+                ", " HASHNMS_ROWS ", " HASHNMS_FLOATS "] | None"),
+        "The cluster of each box, and the first row and the fused xyxy box of each cluster.");
   m.def("iou_hash", &bindings::iou_hash, "boxes"_a.none(), "alpha"_a.none(), "w0"_a.none(), "h0"_a.none(),
         "bx"_a.none(), "by"_a.none(), "box_format"_a.none(),
         nb::sig("def iou_hash(" HASHNMS_FUNCTION ") -> " HASHNMS_ROWS " | None"), "The codes i, j, m, n.");

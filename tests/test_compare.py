@@ -108,24 +108,25 @@ def test_slow_methods_have_fewer_rounds(monkeypatch):
 
 @needs_coco
 def test_quality_is_that_of_what_is_kept():
-    """With the scores of Soft-NMS, and of all images as of one after the other."""
+    """With the scores of Soft-NMS, the boxes of merging, and of all images as of one after the other."""
     scenes = [make_scene("crowd", 600, seed=seed) for seed in range(3)]
     found = Detections.of_images([(scene.boxes, scene.scores, scene.labels) for scene in scenes])
     truth = Truth.of_images([(scene.gt_boxes, scene.gt_labels) for scene in scenes])
     steps = []
-    methods = ["nms:0.5+limit:100", "hnms:0.7/1", "softnms:gaussian/0.5"]
+    methods = ["nms:0.5+limit:100", "hnms:0.7/1", "softnms:gaussian/0.5", "vote:0.5", "wbf:0.5/max+limit:90"]
     rows = compare(found, methods, truth=truth, max_detections=50, rounds=1, progress=lambda *step: steps.append(step))
     for row in rows:
         kept = []
         for scene in scenes:
-            keep, scores = Suppression.parse(row.method)(scene.boxes, scene.scores, scene.labels)
-            kept.append((scene.boxes[keep], scores, scene.labels[keep]))
+            result = Suppression.parse(row.method)(scene.boxes, scene.scores, scene.labels)
+            boxes = scene.boxes[result.keep] if result.boxes is None else result.boxes
+            kept.append((boxes, result.scores, scene.labels[result.keep]))
         assert row.kept == sum(len(scores) for _, scores, _ in kept)
         truths = [(scene.gt_boxes, scene.gt_labels) for scene in scenes]
         alone = average_precision(kept, truths, max_detections=50)
         assert row.quality.map == pytest.approx(alone.map, abs=1e-9)
         assert row.quality.recall_50 == pytest.approx(alone.recall_50, abs=1e-9)
-    assert steps == [(k, 6) for k in range(1, 7)]
+    assert steps == [(k, 10) for k in range(1, 11)]
 
 
 def test_no_boxes_are_no_error():

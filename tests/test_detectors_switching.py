@@ -206,6 +206,12 @@ def test_wrong_arguments_are_refused_and_change_nothing():
         (ValueError, "final must have a step hnms, .* got top:9\\+limit:3", (model,), {"final": without_nms}),
         (ValueError, "one of torchvision's Faster R-CNN, .* SSD, got Linear.*routed", (torch.nn.Linear(2, 2),), {}),
         (TypeError, "final must be None, a Suppression or its notation such as .*, got 0.5", (model,), {"final": 0.5}),
+        (
+            ValueError,
+            "final must have steps that leave boxes as they are, .* got nmm:0.5",
+            (model,),
+            {"final": "nmm:0.5"},
+        ),
         (ValueError, "final must have a step hnms, .* got limit:3", (model,), {"final": "limit:3"}),
         (ValueError, UNREADABLE, (model,), {"proposals": "hnms:0.7/1+nsm:0.5"}),
         (

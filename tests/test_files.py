@@ -81,6 +81,74 @@ def test_soft_nms_rewrites_the_score_of_a_row_and_nothing_else(tmp_path):
     assert (tmp_path / "out.json").read_text(encoding="utf-8") == "[" + ",\n".join(expected) + "]\n"
 
 
+def merged(notation, boxes=BOXES, box_format="xyxy"):
+    """Rows in input order, their boxes and scores, and whether the box is another."""
+    result = Suppression.parse(notation)(boxes, SCORES, LABELS, IMAGES, box_format=box_format)
+    order = np.argsort(result.keep)
+    rows, new = result.keep[order], result.boxes[order]
+    return rows, new, result.scores[order], (new != boxes[rows]).any(axis=1)
+
+
+@pytest.mark.parametrize("notation", ["nmm:0.5", "vote:0.5+limit:9", "wbf:0.55"])
+def test_merging_rewrites_the_box_of_a_row_and_nothing_else(notation, tmp_path):
+    write_coco(tmp_path / "in.json")
+    suppress(tmp_path / "in.json", tmp_path / "out.json", notation)
+    expected = []
+    rows, boxes, scores, is_new = merged(notation, XYWH, "xywh")
+    assert 0 < is_new.sum() < len(rows)
+    for row, box, score, other in zip(rows, boxes.tolist(), scores.tolist(), is_new, strict=True):
+        text = coco_rows()[row]
+        if other:
+            text = text.replace(f'"bbox":{XYWH[row].tolist()}', f'"bbox":{box}')
+        if notation.startswith("wbf"):
+            text = text.replace(f'"score":{SCORES[row]}', f'"score":{score!r}')
+        expected.append(text)
+    assert (tmp_path / "out.json").read_text(encoding="utf-8") == "[" + ",\n".join(expected) + "]\n"
+
+
+def test_merging_rewrites_four_values_of_a_json_row(tmp_path):
+    rows = ['{"y2": 4,"image": "a", "x1":0, "note":"x1","y1":0.0, "x2" : 4, "score":0.5}']
+    rows.append(rows[0].replace("0.5", "0.25").replace("4,", "5,"))
+    (tmp_path / "in.jsonl").write_text("\n".join(rows))
+    suppress(tmp_path / "in.jsonl", tmp_path / "out.jsonl", "nmm:0.5")
+    expected = '{"y2": 5.0,"image": "a", "x1":0.0, "note":"x1","y1":0.0, "x2" : 5.0, "score":0.5}\n'
+    assert (tmp_path / "out.jsonl").read_text() == expected
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_merging_rewrites_four_fields_of_a_line(end, tmp_path):
+    def line(row, box):
+        return f'{LABELS[row]},"a, ""b""",{box[0]},{box[1]},{box[2]},{SCORES[row]},{IMAGES[row]},{box[3]}'
+
+    header = "class,note,x1,y1,x2,score,image,y2"
+    text = end.join([header, *(line(row, box) for row, box in enumerate(BOXES.tolist()))]) + end
+    (tmp_path / "in.csv").write_bytes(text.encode())
+    suppress(tmp_path / "in.csv", tmp_path / "out.csv", "nmm:0.5")
+    rows, boxes, _, _ = merged("nmm:0.5")
+    expected = end.join([header, *(line(row, box) for row, box in zip(rows, boxes.tolist(), strict=True))]) + end
+    assert (tmp_path / "out.csv").read_bytes().decode() == expected
+
+
+def test_merging_rewrites_four_fields_of_a_file_an_image(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text(
+        "3 0.5  0.5 0.5 0.5 0.75\n3 0.5 0.75 0.5 0.5 0.5\n3 0.1 0.10 0.1 0.1 0.25 7\n"
+    )
+    suppress(tmp_path / "in", tmp_path / "out", "nmm:0.3", format="yolo")
+    expected = "3 0.5 0.625 0.5 0.75 0.75\n3 0.1 0.10 0.1 0.1 0.25 7\n"
+    assert (tmp_path / "out" / "a.txt").read_text() == expected
+
+
+def test_merging_of_arrays_and_integers(tmp_path):
+    boxes = np.rint(BOXES).astype(np.int32)
+    np.savez(tmp_path / "in.npz", boxes=boxes, scores=SCORES, labels=LABELS, images=IMAGES)
+    suppress(tmp_path / "in.npz", tmp_path / "out.npz", "vote:0.4")
+    result = Suppression.parse("vote:0.4")(boxes, SCORES, LABELS, IMAGES)
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["boxes"].dtype == np.int32
+        np.testing.assert_array_equal(arrays["boxes"], np.rint(result.boxes[np.argsort(result.keep)]))
+
+
 @pytest.mark.parametrize("block", [200, 1000, 10**6])
 def test_json_is_the_same_whatever_the_size_of_its_blocks(block, tmp_path, monkeypatch):
     write_coco(tmp_path / "in.json")
@@ -261,7 +329,9 @@ def test_an_image_may_be_cut_by_a_files_border(tmp_path):
 
 @pytest.mark.parametrize("memory", [1, 20_000, 60_000])
 @pytest.mark.parametrize("scattered", [False, True])
-@pytest.mark.parametrize("notation", ["nms:0.5", "softnms:gaussian/0.5", "top:20+nms:0.5+limit:7"])
+@pytest.mark.parametrize(
+    "notation", ["nms:0.5", "softnms:gaussian/0.5", "top:20+nms:0.5+limit:7", "nmm:0.4", "wbf:0.5+limit:7"]
+)
 @pytest.mark.parametrize("name", ["parquet", "coco", "csv"])
 def test_memory_does_not_change_the_result(name, notation, scattered, memory, tmp_path, monkeypatch):
     monkeypatch.setattr("hashnms.files.json_rows._BLOCK", 700)

@@ -37,11 +37,15 @@ def test_the_public_names_are_those_of_the_design():
         "nms",
         "batched_nms",
         "soft_nms",
+        "merge",
+        "nmm",
+        "vote",
+        "weighted_boxes_fusion",
         "Suppression",
         "get_num_threads",
         "set_num_threads",
     } | hashing
-    steps = {"Hnms", "Limit", "Nms", "ScoreThreshold", "SoftNms", "TopK"}
-    others = {"IoUHash", "Suppressed", "boxes", "evaluate", "reference", "synthetic"}
+    steps = {"Hnms", "Limit", "Nmm", "Nms", "ScoreThreshold", "SoftNms", "TopK", "Vote", "Wbf"}
+    others = {"Fused", "IoUHash", "Merged", "Suppressed", "boxes", "evaluate", "reference", "synthetic"}
     assert set(hashnms.__all__) == functions | steps | others
     assert all(callable(getattr(hashnms, name)) for name in functions)

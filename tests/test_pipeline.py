@@ -11,7 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hashnms
-from hashnms import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppressed, Suppression, TopK, hnms, nms, soft_nms
+from hashnms import (
+    Hnms,
+    Limit,
+    Nmm,
+    Nms,
+    ScoreThreshold,
+    SoftNms,
+    Suppressed,
+    Suppression,
+    TopK,
+    Vote,
+    Wbf,
+    hnms,
+    nms,
+    soft_nms,
+)
 from hashnms.boxes import to_xyxy
 from hashnms.pipeline import STEPS, Step
 from hashnms.synthetic import make_scene
@@ -31,6 +46,8 @@ EXAMPLES = {
     "nms:0.5/ios+nms:0.5/iou/inclusive": [Nms(0.5, "ios"), Nms(0.5, inclusive=True)],
     "nms:0.5/diou/inclusive+limit:5": [Nms(0.5, "diou", True), Limit(5)],
     "hnms:0.30000000000000004/1000": [Hnms(0.1 + 0.2, 1000)],
+    "top:1000+nmm:0.5+limit:100": [TopK(1000), Nmm(0.5), Limit(100)],
+    "vote:0.6+wbf:0.55+wbf:0.7/max": [Vote(0.6), Wbf(), Wbf(0.7, "max")],
 }
 
 
@@ -64,6 +81,9 @@ steps = st.one_of(
     st.builds(ScoreThreshold, st.floats(allow_nan=False)),
     st.builds(Nms, shares, metrics),
     st.builds(Nms, st.floats(0, 1, exclude_min=True), metrics, st.booleans()),
+    st.builds(Nmm, shares),
+    st.builds(Vote, shares),
+    st.builds(Wbf, shares, st.sampled_from(["avg", "max"])),
     st.builds(Hnms, st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(1, 1000)),
     st.builds(SoftNms, st.sampled_from(["gaussian", "linear", "hard"]), sigmas, shares, scores),
 )
@@ -230,14 +250,14 @@ def test_every_step_refuses_bad_numbers_when_it_is_the_first(name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a step must be one of top, hnms, nms, softnms, limit, score, got ''\n    \n    ^"),
+        ("", "a step must be one of top, hnms, nms, softnms, nmm, vote, wbf, limit, score, got ''\n    \n    ^"),
         (
             "nms:0.5+",
-            "a step must be one of top, hnms, nms, softnms, limit, score, got ''\n    nms:0.5+\n            ^",
+            f"a step must be one of {', '.join(STEPS)}, got ''\n    nms:0.5+\n            ^",
         ),
         (
             "top:9000+hmns:0.7",
-            "a step must be one of top, hnms, nms, softnms, limit, score, got 'hmns'\n"
+            "a step must be one of top, hnms, nms, softnms, nmm, vote, wbf, limit, score, got 'hmns'\n"
             "    top:9000+hmns:0.7\n             ^^^^",
         ),
         ("hnms:1.7", "alpha must be in (0, 1), got 1.7\n    hnms:1.7\n         ^^^"),
@@ -277,7 +297,7 @@ class Unlisted(Nms):
         (
             lambda: Suppression([]),
             ValueError,
-            "steps must be a list of one or more of TopK, Hnms, Nms, SoftNms, Limit, ",
+            "steps must be a list of one or more of TopK, Hnms, Nms, SoftNms, Nmm, Vote, Wbf, ",
         ),
         (lambda: Suppression(5), TypeError, "ScoreThreshold, got 5"),
         (lambda: Suppression("nms:0.5"), TypeError, "got 'nms:0.5' (Suppression.parse reads strings)"),
@@ -303,7 +323,7 @@ class Unlisted(Nms):
         (
             lambda: Suppression.from_dict({"steps": [{"step": "hmns"}]}),
             ValueError,
-            "a step must be a dict whose 'step' is one of top, hnms, nms, softnms, limit, score, got {'step': 'hmns'}",
+            f"a step must be a dict whose 'step' is one of {', '.join(STEPS)}, got {{'step': 'hmns'}}",
         ),
         (
             lambda: Suppression.from_dict({"steps": [{"step": "hnms", "alhpa": 0.7}]}),

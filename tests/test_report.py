@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hashnms
 from hashnms import Hnms, Nms, Suppression, reference
 from hashnms.report import Method, Outcome, Picture, Report, outcome_of, parameters_of, write_report
 from hashnms.report.page import shown
@@ -185,6 +186,21 @@ def test_the_suppressor_is_the_kept_box_that_removed_a_box_else_the_one_that_ove
         else:
             expected = plain_most_overlapping(i, outcome.keep, rows, scores, labels)
         assert outcome.suppressor[i] == expected
+
+
+def test_what_was_merged_into_a_box_counts_as_removed_by_it():
+    scene = make_scene("crowd", 400, seed=5)
+    for notation in ("nmm:0.4", "vote:0.4", "wbf:0.4", "top:300+vote:0.6+nms:0.3+limit:40"):
+        data = scene.boxes, scene.scores, scene.labels
+        outcome, kept = outcome_of(notation, *data), Suppression.parse(notation)(*data)
+        assert np.flatnonzero(outcome.keep).tolist() == sorted(kept.keep.tolist())
+        if notation == "wbf:0.4":
+            clusters = hashnms.weighted_boxes_fusion(data[0], data[1], labels=data[2], iou_threshold=0.4).clusters
+            assert outcome.suppressor.tolist() == kept.keep[clusters].tolist()
+            np.testing.assert_array_equal(outcome.scores[kept.keep], kept.scores)
+        elif "+" not in notation:
+            by = hashnms.nms(data[0], data[1], 0.4, labels=data[2], return_suppressor=True)[1]
+            assert outcome.suppressor.tolist() == by.tolist()
 
 
 @pytest.mark.parametrize("notation", ["softnms:gaussian/0.5", "softnms:linear/0.3"])

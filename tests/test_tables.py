@@ -106,6 +106,48 @@ def test_soft_nms_writes_the_lowered_scores_and_nothing_else(kind):
     np.testing.assert_array_equal(np.array(arrow["bbox"].to_pylist()), np.array(data["bbox"])[keep])
 
 
+@pytest.mark.parametrize("notation", ["nmm:0.5", "vote:0.5+limit:50", "wbf:0.55/max"])
+@pytest.mark.parametrize("kind", frames())
+def test_merging_writes_the_new_boxes_and_nothing_else(kind, notation):
+    make, _ = frames()[kind]
+    data = detections()
+    images = np.unique(data["image_id"], return_inverse=True)[1]
+    expected = Suppression.parse(notation)(
+        np.array(data["bbox"]), data["score"], data["category_id"], images, box_format="xywh"
+    )
+    result = suppress(make(pa.table(data)), notation, order="score")
+    to_arrow = {
+        "RecordBatch": lambda batch: pa.Table.from_batches([batch]),
+        "RecordBatchReader": lambda reader: reader.read_all(),
+        "Daft": lambda frame: frame.to_arrow(),
+    }
+    arrow = to_arrow.get(kind, pa.table)(result)
+    assert arrow["extra"].to_pylist() == expected.keep.tolist()
+    np.testing.assert_array_equal(np.array(arrow["bbox"].to_pylist()), expected.boxes)
+    np.testing.assert_array_equal(arrow["score"].to_numpy(), expected.scores)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float64(), 4), pa.list_(pa.int64())]
+)
+def test_merging_keeps_the_type_of_lists_and_rounds_to_integers(kind):
+    boxes = [[0, 0, 10, 10], [1, 0, 10, 10], [40, 40, 4, 4]]
+    table = pa.table({"image_id": [1, 1, 1], "bbox": pa.array(boxes, kind), "score": [0.75, 0.5, 0.25]})
+    result = suppress(table, "vote:0.5")
+    assert result.schema == table.schema
+    x = 0 if pa.types.is_integer(kind.value_type) else 0.4
+    np.testing.assert_allclose(np.array(result["bbox"].to_pylist()), [[x, 0, 10, 10], boxes[2]], rtol=1e-6)
+
+
+def test_merging_keeps_the_types_of_four_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x1": [0, 1], "y1": [0.0, 0], "x2": [10, 11], "y2": [10, 10], "conf": [0.5, 0.75]})
+    frame = frame.astype({"x2": "int32", "y1": "float32"})
+    result = suppress(frame, "nmm:0.5", image=None)
+    assert result.dtypes.tolist() == frame.dtypes.tolist()
+    assert result.to_dict("list") == {"x1": [0], "y1": [0.0], "x2": [11], "y2": [10], "conf": [0.75]}
+
+
 def test_a_query_is_run_once_for_its_rows_may_come_in_another_order_next_time():
     duckdb = pytest.importorskip("duckdb")
     data = detections(1000)

@@ -76,7 +76,7 @@ soft_nms(array, score_array, method="soft")
 batched_nms(array, score_array, [0, 0, 1])
 iou_hash(array)
 nms(array, score_array).cuda()
-chain(array, score_array).boxes
+chain(array, score_array).labels
 Suppression.of(5)
 """
 

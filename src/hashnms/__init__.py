@@ -17,19 +17,37 @@ from typing import TYPE_CHECKING
 from hashnms import boxes, evaluate, reference, synthetic
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
-from hashnms.pipeline import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppressed, Suppression, TopK
+from hashnms.merging import Fused, Merged, merge, nmm, vote, weighted_boxes_fusion
+from hashnms.pipeline import (
+    Hnms,
+    Limit,
+    Nmm,
+    Nms,
+    ScoreThreshold,
+    SoftNms,
+    Suppressed,
+    Suppression,
+    TopK,
+    Vote,
+    Wbf,
+)
 from hashnms.suppression import batched_nms, hnms, nms, soft_nms
 
 __all__ = [
+    "Fused",
     "Hnms",
     "IoUHash",
     "Limit",
+    "Merged",
+    "Nmm",
     "Nms",
     "ScoreThreshold",
     "SoftNms",
     "Suppressed",
     "Suppression",
     "TopK",
+    "Vote",
+    "Wbf",
     "alpha_for_bound",
     "batched_nms",
     "boxes",
@@ -39,11 +57,15 @@ __all__ = [
     "hnms",
     "iou_hash",
     "iou_lower_bound",
+    "merge",
+    "nmm",
     "nms",
     "reference",
     "set_num_threads",
     "soft_nms",
     "synthetic",
+    "vote",
+    "weighted_boxes_fusion",
 ]
 
 #: Parts that are imported on first use, and what each needs, which has an extra of the part's name.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hashnms._calls import HNMS, NMS, SOFT_NMS, TOP_K, CoreCall
-from hashnms._validate import BoxFormatName
+import numpy as np
+
+from hashnms._calls import HNMS, NMS, NMS_SUPPRESSOR, SOFT_NMS, TOP_K, CoreCall
+from hashnms._validate import BoxFormatName, ConfidenceName, HowName
+from hashnms.merging import fuse_clusters, merge_groups
 
 
 class Candidates(NamedTuple):
@@ -13,7 +17,8 @@ class Candidates(NamedTuple):
 
     The verbs `hnms`, `nms`, `soft_nms` and `top` return places among the candidates, by decreasing score, ties to the
     lower place, and the scores that these boxes have from then on. `most` means that the first so many of an image
-    will do. Those of `hashnms.torch.device` are tensors with the same verbs.
+    will do. `merge` and `fuse` return the boxes as well, which they change. Those of `hashnms.torch.device` are tensors
+    with the same verbs.
     """
 
     boxes: Any
@@ -44,12 +49,29 @@ class Candidates(NamedTuple):
         """Those with a score above the threshold, the best of each label of an image, the best of an image."""
         return self._with_scores(self._by_core(TOP_K, score_threshold, of_label, in_all))
 
-    def take(self, places: Any, scores: Any) -> Candidates:
+    def merge(
+        self, how: HowName, iou_threshold: float, metric: str, inclusive: bool, most: int | None
+    ) -> tuple[Any, Any, Any]:
+        """As `hashnms.nmm` and `hashnms.vote`."""
+        _, suppressor = self._by_core(NMS_SUPPRESSOR, iou_threshold, None, most, metric, inclusive)
+        places, boxes, scores = self._by_arrays(_merged, suppressor, how)
+        return places, scores, boxes
+
+    def fuse(self, iou_threshold: float, confidence: ConfidenceName, most: int | None) -> tuple[Any, Any, Any]:
+        """As `hashnms.weighted_boxes_fusion` of one model; the place of a fused box is that of its first."""
+        self.top(in_all=0)  # the core says which number is not legal
+        places, boxes, scores = (
+            self._first(values, most) for values in self._by_arrays(_fused, iou_threshold, confidence)
+        )
+        return places, scores, boxes
+
+    def take(self, places: Any, scores: Any, boxes: Any = None) -> Candidates:
         """What a verb has returned, as candidates of the next step."""
         order = places.argsort()
         places = places[order]
         labels, images = (None if values is None else values[places] for values in (self.labels, self.images))
-        return type(self)(self.boxes[places], scores[order], labels, images, self.box_format, self.input_rows(places))
+        taken = self.boxes[places] if boxes is None else boxes[order]
+        return type(self)(taken, scores[order], labels, images, self.box_format, self.input_rows(places))
 
     def input_rows(self, places: Any) -> Any:
         """The rows of the input at these places."""
@@ -66,3 +88,19 @@ class Candidates(NamedTuple):
         arguments = (self.boxes, self.scores, self.labels, self.images, *settings, self.box_format)
         result = call.core(*arguments)
         return call.converted(*arguments, rows=self.rows) if result is None else result
+
+    def _by_arrays(self, function: Callable[..., Any], *settings: Any) -> Any:
+        return function(self, *settings)
+
+
+def _merged(given: Candidates, suppressor: Any, how: HowName) -> tuple[Any, Any, Any]:
+    return merge_groups(given.boxes, given.scores, suppressor, how, given.box_format, given.rows)
+
+
+def _fused(given: Candidates, iou_threshold: float, confidence: ConfidenceName) -> tuple[Any, Any, Any]:
+    one_model = np.zeros(len(given.boxes), np.int64)
+    fused = fuse_clusters(
+        given.boxes, given.scores, given.labels, given.images, one_model, np.ones(1), iou_threshold, confidence,
+        False, given.box_format, given.rows,
+    )  # fmt: skip
+    return fused.founders, fused.boxes, fused.scores

@@ -47,6 +47,11 @@ def soft_nms(boxes: object, scores: object, labels: object, images: object, meth
 def top_k(boxes: object, scores: object, labels: object, images: object, score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes with the highest scores, of each label and in all."""
 
+def fuse(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64]] | None:
+    """
+    The cluster of each box, and the first row and the fused xyxy box of each cluster.
+    """
+
 def iou_hash(boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The codes i, j, m, n."""
 

@@ -43,12 +43,24 @@ def kind_of(table: Any) -> Kind:
 
 
 def replaced(table: pa.Table, new: dict[str, Any]) -> pa.Table:
-    """An Arrow table with new numbers in some columns, in the types that these have."""
+    """An Arrow table with new numbers in some columns, in the types that these have; (K, 4) ones in one of lists."""
     for name, values in new.items():
         index = table.schema.get_field_index(name)
         field = table.schema.field(index)
-        table = table.set_column(index, field, pa.array(values).cast(field.type, safe=False))
+        array = pa.array(values) if values.ndim == 1 else _lists(values, field.type)
+        table = table.set_column(index, field, array.cast(field.type, safe=False))
     return table
+
+
+def _lists(rows: Any, kind: Any) -> Any:
+    """Rows of numbers as lists of a kind."""
+    count, length = rows.shape
+    flat = pa.array(np.ascontiguousarray(rows).ravel())
+    if pa.types.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(flat, length)
+    is_large = pa.types.is_large_list(kind)
+    starts = np.arange(0, length * count + 1, length, dtype=np.int64 if is_large else np.int32)
+    return (pa.LargeListArray if is_large else pa.ListArray).from_arrays(pa.array(starts), flat)
 
 
 def taken(table: pa.Table, rows: Rows, new: dict[str, Any]) -> pa.Table:
@@ -73,9 +85,16 @@ def _take_of_batch(batch: Any, rows: Rows, new: dict[str, Any]) -> Any:
 def _take_of_pandas(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
     result = frame.iloc[rows]
     for name, values in new.items():
-        series = type(frame[name])(values, index=result.index).astype(frame[name].dtype)
-        result = result.assign(**{name: series.array})  # not by index: it may have a value twice
+        result = result.assign(**{name: _pandas_column(frame[name], values, result.index)})
     return result
+
+
+def _pandas_column(old: Any, values: Any, index: Any) -> Any:
+    """New numbers as a column of the type of the old one; rows of them as what the old rows are: lists, arrays ..."""
+    if values.ndim == 1:
+        return type(old)(values, index=index).astype(old.dtype).array  # not by index: it may have a value twice
+    kind = type(old.iloc[0]) if len(old) else list
+    return [row if kind is np.ndarray else kind(row.tolist()) for row in values]
 
 
 def _take_of_polars(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:

@@ -34,6 +34,15 @@ METRICS: tuple[MetricName, ...] = ("iou", "ios", "diou")
 SoftMethodName = Literal["gaussian", "linear", "hard"]
 SOFT_METHODS: tuple[SoftMethodName, ...] = ("gaussian", "linear", "hard")
 
+HowName = Literal["union", "vote"]
+HOWS: tuple[HowName, ...] = ("union", "vote")
+
+ConfidenceName = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
+CONFIDENCES: tuple[ConfidenceName, ...] = ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
+
+#: Sums of score * coordinate stay below it.
+_GREATEST_SUM = 1e300
+
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 
@@ -135,6 +144,63 @@ def grouped_arrays(boxes: Any, scores: Any, idxs: Any) -> tuple[Array, Array, Ar
     return box_array, scores_array(scores, count), groups_array(idxs, count)
 
 
+def suppressor_array(suppressor: Any, num_boxes: int) -> Array:
+    """Suppressors, one for each box: -1, or a row that is its own."""
+    array = labels_array(suppressor, num_boxes, "suppressor")
+    if array is None:
+        raise TypeError("suppressor must be integers, one for each box, got None")
+    inside = (array >= -1) & (array < num_boxes)
+    bad = ~inside | ((array >= 0) & (array[np.where(inside, array, 0)] != array)) if num_boxes else ~inside
+    if bad.any():
+        need = "-1 or a kept row, one that is its own suppressor"
+        raise ValueError(f"suppressor must be {need}, got {_first_row(array, bad)}")
+    return array
+
+
+def models_array(models: Any, num_boxes: int) -> Array:
+    """The model of each box, from 0 on; all 0 by default."""
+    array = labels_array(models, num_boxes, "models")
+    if array is None:
+        return np.zeros(num_boxes, np.int64)
+    if (array < 0).any():
+        raise ValueError(f"models must be at least 0, got {_first_row(array, array < 0)}")
+    return array
+
+
+def weights_array(weights: Any, models: Array) -> Array:
+    """The weight of each model, as doubles; 1 for each by default."""
+    greatest = int(models.max(initial=0))
+    if weights is None:
+        if greatest > max(1000, 2 * len(models)):
+            raise ValueError(f"models must be numbered from 0 on, got {greatest} for {len(models)} boxes")
+        return np.ones(greatest + 1)
+    array = _real_array("weights", weights).astype(_FLOAT64)
+    if array.ndim != 1 or len(array) <= greatest:
+        need = f"one for each model, at least {greatest + 1}"
+        raise ValueError(f"weights must be {need}, got shape {array.shape}")
+    bad = ~((array >= 0) & np.isfinite(array))
+    if bad.any():
+        raise ValueError(f"weights must be finite and at least 0, got {_first_row(array, bad)}")
+    if not array.any():
+        raise ValueError("weights must not all be 0, got only zeros")
+    return array
+
+
+def scores_from_0(scores: Array, rows: Any = None) -> None:
+    """Say which score cannot weigh a box."""
+    if (scores < 0).any():
+        raise ValueError(f"scores must be at least 0 to weigh boxes, got {_first_row(scores, scores < 0, rows)}")
+
+
+def fusible(boxes: Array, scores: Array) -> None:
+    """Say that boxes are too large for sums of score * coordinate."""
+    if len(boxes):
+        largest, total = float(np.abs(boxes).max()), float(scores.sum())
+        if not (total < _GREATEST_SUM and 2 * largest * max(total, 1.0) < _GREATEST_SUM):
+            need = f"below {_GREATEST_SUM:g} when they are multiplied by the sum of all scores".replace("e+", "e")
+            raise ValueError(f"boxes must be {need}, got {largest} and {total}")
+
+
 def same_device(names: list[str], boxes: Any, *others: Any) -> None:
     """Say which of the others, where they are tensors, is not on the device of boxes, which is one."""
     if boxes.is_meta:
@@ -199,6 +265,16 @@ def inclusive_threshold(iou_threshold: float, inclusive: bool) -> None:
             f"iou_threshold must be above 0 where it is inclusive, got {iou_threshold}: every box would suppress every "
             "other"
         )
+
+
+def how_value(how: Any) -> HowName:
+    """The name of a way to merge boxes."""
+    return choice_value("how", how, HOWS)
+
+
+def confidence_value(confidence: Any, known: tuple[ConfidenceName, ...] = CONFIDENCES) -> ConfidenceName:
+    """The name of the score that a fused box gets."""
+    return choice_value("confidence", confidence, known)
 
 
 def sigma_value(sigma: Any) -> float:

@@ -14,7 +14,7 @@ from hashnms._coco import evaluator
 from hashnms._output import as_csv, as_dicts, as_json, as_markdown, as_table
 from hashnms.detections import Detections, Truth
 from hashnms.evaluate import Agreement, AveragePrecision, agreement, average_precision, task_of
-from hashnms.pipeline import Hnms, Nms, SoftNms, Step, Suppressed, Suppression
+from hashnms.pipeline import Step, Suppressed, Suppression
 from hashnms.sweeps import parameters_of, sweep
 
 __all__ = [
@@ -36,7 +36,7 @@ class Compared:
     """One method, measured."""
 
     method: str  # its notation
-    boxes_in: int  # how many boxes its last Hnms, Nms or SoftNms gets; all if it has none
+    boxes_in: int  # how many boxes its last step other than limits gets; all if it has none
     kept: int
     seconds: float  # the median of all rounds, for all images
     spread: float  # half of what lies between the quartiles of the rounds, in seconds
@@ -86,10 +86,10 @@ def compare(
     medians = [float(np.median(values)) for values in seconds]
     before: dict[tuple[Step, ...], int] = {}
     rows = []
-    for chain, (keep, scores), values, median in zip(chains, results, seconds, medians, strict=True):
+    for chain, result, values, median in zip(chains, results, seconds, medians, strict=True):
         quality = None
         if truth is not None:
-            kept = detections.take(keep, scores)
+            kept = detections.take(result.keep, result.scores, result.boxes)
             quality = average_precision(kept, truth, max_detections=max_detections, ignore_by_label=ignore_by_label)
             steps.advance()
         low, high = np.percentile(values, [25, 75])
@@ -97,11 +97,11 @@ def compare(
             Compared(
                 method=str(chain),
                 boxes_in=_boxes_in(chain, detections, before),
-                kept=len(keep),
+                kept=len(result.keep),
                 seconds=median,
                 spread=float(high - low) / 2,
                 speed_up=medians[0] / median,
-                agreement=agreement(keep, results[0].keep),
+                agreement=agreement(result.keep, results[0].keep),
                 quality=quality,
                 parameters=parameters_of(chain),
             )
@@ -153,7 +153,7 @@ def _suppressed(chain: Suppression, detections: Detections) -> Suppressed[Any]:
 
 def _boxes_in(chain: Suppression, detections: Detections, known: dict[tuple[Step, ...], int]) -> int:
     """How many boxes the last suppressing step gets. Methods that begin alike share what is known."""
-    places = [place for place, step in enumerate(chain.steps) if isinstance(step, (Hnms, Nms, SoftNms))]
+    places = [place for place, step in enumerate(chain.steps) if step.removes_overlaps]
     before = chain.steps[: places[-1]] if places else ()
     if not before:
         return len(detections)

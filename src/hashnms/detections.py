@@ -49,10 +49,10 @@ class Detections:
             images=_numbers([len(boxes) for boxes, *_ in parts]),
         )
 
-    def take(self, rows: Array, scores: Array) -> Detections:
-        """Some rows, with these scores: what a suppression left."""
+    def take(self, rows: Array, scores: Array, boxes: Array | None = None) -> Detections:
+        """Some rows, with these scores and maybe other boxes: what a suppression left."""
         labels, images = (None if values is None else values[rows] for values in (self.labels, self.images))
-        return Detections(self.boxes[rows], scores, labels, images)
+        return Detections(self.boxes[rows] if boxes is None else boxes, scores, labels, images)
 
     def __len__(self) -> int:
         return len(self.boxes)

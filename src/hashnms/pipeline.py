@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints, overload
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_type_hints, overload
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -24,6 +24,31 @@ class Suppressed(NamedTuple, Generic[Result]):
     keep: Result
     scores: Result
 
+    @property
+    def boxes(self) -> Result | None:
+        """The final boxes in the input's format, (K, 4), if a step changes boxes; None if none does."""
+        return None
+
+
+class SuppressedBoxes(Suppressed[Result]):
+    """The same where a step changes boxes. It is still a pair: `keep, scores = suppression(...)`."""
+
+    _boxes: Result
+
+    @classmethod
+    def of(cls, keep: Result, scores: Result, boxes: Result) -> SuppressedBoxes[Result]:
+        """That of these values."""
+        result = cls(keep, scores)
+        result._boxes = boxes
+        return result
+
+    @property
+    def boxes(self) -> Result:
+        return self._boxes
+
+    def __repr__(self) -> str:
+        return f"Suppressed(keep={self.keep!r}, scores={self.scores!r}, boxes={self._boxes!r})"
+
 
 @dataclass(frozen=True)
 class Step:
@@ -34,9 +59,15 @@ class Step:
     """
 
     _shown: ClassVar[int] = 1
+    removes_overlaps: ClassVar[bool] = True  #: False for those that only count boxes or compare scores
+    changes_scores: ClassVar[bool] = False
+    changes_boxes: ClassVar[bool] = False
 
-    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
-        """What a verb of the candidates returns: the boxes that pass and their scores; the first `most` will do."""
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
+        """What a verb of the candidates returns: the boxes that pass and their scores; the first `most` will do.
+
+        If it changes boxes, the new ones come third.
+        """
         raise NotImplementedError
 
     @classmethod
@@ -86,7 +117,7 @@ class Nms(Step):
         self._set(inclusive=_validate.bool_value("inclusive", self.inclusive))
         _validate.inclusive_threshold(self.iou_threshold, self.inclusive)
 
-    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
         return candidates.nms(self.iou_threshold, self.metric, self.inclusive, most)
 
 
@@ -102,6 +133,7 @@ class SoftNms(Step):
     iou_threshold: float = 0.3
     min_score: float = 1e-3
     _shown: ClassVar[int] = 2
+    changes_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _validate.method_value(self.method)
@@ -121,10 +153,52 @@ class SoftNms(Step):
 
 
 @dataclass(frozen=True)
+class Nmm(Nms):
+    """`nmm`: exact NMS, then a kept box becomes the smallest around it and what it suppressed. `nmm:0.5/ios`."""
+
+    changes_boxes: ClassVar[bool] = True
+
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
+        return candidates.merge("union", self.iou_threshold, self.metric, self.inclusive, most)
+
+
+@dataclass(frozen=True)
+class Vote(Nms):
+    """`vote`: exact NMS, then a kept box becomes the mean of it and what it suppressed, by scores. `vote:0.5`."""
+
+    changes_boxes: ClassVar[bool] = True
+
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
+        return candidates.merge("vote", self.iou_threshold, self.metric, self.inclusive, most)
+
+
+@dataclass(frozen=True)
+class Wbf(Step):
+    """`weighted_boxes_fusion`, where all boxes are of one model. `wbf:0.55`, `wbf:0.55/max`.
+
+    The row of a fused box is that of the best box of its cluster. Its score is the mean of those of the cluster, or
+    with "max" the highest.
+    """
+
+    iou_threshold: float = 0.55
+    confidence: Literal["avg", "max"] = "avg"
+    changes_scores: ClassVar[bool] = True
+    changes_boxes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
+        self._set(confidence=_validate.confidence_value(self.confidence, ("avg", "max")))
+
+    def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
+        return candidates.fuse(self.iou_threshold, self.confidence, most)
+
+
+@dataclass(frozen=True)
 class TopK(Step):
     """The best `k` boxes of each label of an image: the paper's P1 and P2. `top:9000`."""
 
     k: int
+    removes_overlaps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
@@ -138,6 +212,7 @@ class Limit(Step):
     """The best `k` boxes of an image: the paper's P3. `limit:1000`."""
 
     k: int
+    removes_overlaps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
@@ -151,6 +226,7 @@ class ScoreThreshold(Step):
     """The boxes with a score above it, strictly. `score:0.05`."""
 
     score_threshold: float
+    removes_overlaps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._set(score_threshold=_validate.score_value("score_threshold", self.score_threshold))
@@ -165,6 +241,9 @@ STEPS: dict[str, type[Step]] = {
     "hnms": Hnms,
     "nms": Nms,
     "softnms": SoftNms,
+    "nmm": Nmm,
+    "vote": Vote,
+    "wbf": Wbf,
     "limit": Limit,
     "score": ScoreThreshold,
 }
@@ -178,7 +257,7 @@ class Suppression:
     hashed and pickled, written in a short notation (`str` and `parse`) and as plain dicts (`to_dict` and `from_dict`).
 
     Args:
-        steps: one or more of `TopK`, `Hnms`, `Nms`, `SoftNms`, `Limit`, `ScoreThreshold`.
+        steps: one or more of `TopK`, `Hnms`, `Nms`, `SoftNms`, `Nmm`, `Vote`, `Wbf`, `Limit`, `ScoreThreshold`.
 
     >>> suppression = Suppression([TopK(9000), Hnms(alpha=0.73, num_hashes=1), Nms(0.5), Limit(1000)])
     >>> str(suppression)
@@ -238,28 +317,46 @@ class Suppression:
 
         Returns:
             `Suppressed(keep, scores)`: int64 indices into the input, by decreasing final score, ties to the lower
-            index, and these scores: float32 or float64, lower than the given ones where a step is `SoftNms`. The cost
-            is the sum of that of the steps.
+            index, and these scores: float32 or float64, other than the given ones where a step is `SoftNms` or `Wbf`.
+            `.boxes` are the boxes of these rows, in the format of the input, where a step changes boxes (`Nmm`, `Vote`,
+            `Wbf`), else None. The cost is the sum of that of the steps.
 
         Raises:
             ValueError, TypeError: as `hnms`.
         """
+        made: Any = SuppressedBoxes.of if self.changes_boxes else Suppressed
         if _tensors.is_tensor(boxes):
-            return Suppressed(*_tensors.ops.suppress(boxes, scores, labels, images, self, box_format))
-        return Suppressed(*self.on_host(boxes, scores, labels, images, box_format))
+            op = _tensors.ops.suppress_and_merge if self.changes_boxes else _tensors.ops.suppress
+            return made(*op(boxes, scores, labels, images, self, box_format))  # type: ignore[no-any-return]
+        return made(*self.on_host(boxes, scores, labels, images, box_format))  # type: ignore[no-any-return]
 
-    def on_host(self, boxes: Any, scores: Any, labels: Any, images: Any, box_format: Any) -> tuple[Any, Any]:
+    @property
+    def changes_scores(self) -> bool:
+        """Whether what comes out may have other scores than what went in."""
+        return any(step.changes_scores for step in self.steps)
+
+    @property
+    def changes_boxes(self) -> bool:
+        """Whether what comes out may have other boxes than what went in."""
+        return any(step.changes_boxes for step in self.steps)
+
+    def on_host(self, boxes: Any, scores: Any, labels: Any, images: Any, box_format: Any) -> tuple[Any, ...]:
         """By the core, of arrays, lists or CPU tensors."""
         box_format = _validate.box_format_value(box_format)
         return self.run(Candidates(*_validate.plain_arrays(boxes, scores, labels, images), box_format))
 
-    def run(self, candidates: Candidates) -> tuple[Any, Any]:
-        """What the steps leave of the candidates, which are the whole input: its rows, and their scores."""
+    def run(self, candidates: Candidates) -> tuple[Any, ...]:
+        """What the steps leave of the candidates, which are the whole input: its rows, and their scores.
+
+        Third come their boxes, if a step changes boxes.
+        """
         for step, following in pairwise(self.steps):
             most = following.k if isinstance(following, Limit) else None
             candidates = candidates.take(*step.apply(candidates, most))
-        places, scores = self.steps[-1].apply(candidates, None)
-        return candidates.input_rows(places), scores
+        places, scores, *boxes = self.steps[-1].apply(candidates, None)
+        if self.changes_boxes and not boxes:
+            boxes = [candidates.boxes[places]]
+        return candidates.input_rows(places), scores, *boxes
 
     @classmethod
     def of(cls, value: Suppression | str) -> Suppression:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from itertools import product
 from math import exp, floor
 from typing import Any
@@ -199,6 +200,66 @@ def soft_nms(
         gone = met[(iou > iou_threshold) & (method == "hard") | (scores[met].astype(np.float64) < min_score)]
         left = left[~np.isin(left, gone)]
     return np.array(keep, np.int64), scores[keep]
+
+
+def merge(boxes: Any, scores: Any, suppressor: Any, how: str = "union") -> tuple[Any, Any, Any]:
+    """What each kept box suppressed is merged into it: the smallest box around all, or their mean weighted by scores.
+
+    Boxes are xyxy. The mean is exact, of fractions, and rounded once. Returns the kept rows by decreasing score, their
+    boxes in double precision and their scores.
+    """
+    rows, scores = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores)
+    merged = []
+    for kept in [i for i, by in enumerate(suppressor) if by == i]:
+        group = [i for i, by in enumerate(suppressor) if by == kept]
+        if how == "union":
+            box = [min(rows[group, 0]), min(rows[group, 1]), max(rows[group, 2]), max(rows[group, 3])]
+            merged.append((max(scores[group]), kept, box))
+            continue
+        weights = [Fraction(float(scores[i])) for i in group]
+        if sum(weights) == 0:
+            box = rows[kept].tolist()
+        else:
+            sums = [sum(w * Fraction(rows[i, k]) for w, i in zip(weights, group, strict=True)) for k in range(4)]
+            box = [float(total / sum(weights)) for total in sums]
+        merged.append((scores[kept], kept, box))
+    merged.sort(key=lambda entry: (-entry[0], entry[1]))
+    keep = np.array([kept for _, kept, _ in merged], np.int64)
+    return (
+        keep,
+        np.array([box for _, _, box in merged]).reshape(-1, 4),
+        np.array([s for s, _, _ in merged], scores.dtype),
+    )
+
+
+def weighted_boxes_fusion(
+    boxes: Any, scores: Any, weights: Any, *, labels: Any, iou_threshold: float = 0.55
+) -> tuple[list[list[int]], NDArray[np.float64]]:
+    """Solovyev et al., Sec. 3: clusters of boxes, and the fused box of each.
+
+    Boxes are xyxy, weights are of each box. By decreasing weighted score, a box joins the cluster whose fused box has
+    the highest IoU with it, above the threshold, or founds one. Sums in a cluster that begins within [0, 1] are rounded
+    to float32. Returns the rows of each cluster, in the order they joined, and the fused boxes.
+    """
+    rows, weighted = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores, np.float64) * weights
+    members: list[list[int]] = []
+    fused, sums = np.zeros((0, 4)), list[Any]()
+    for i in np.argsort(-weighted, kind="stable").tolist():
+        iou = np.nan_to_num(_iou(rows[i], fused), nan=0.0)
+        iou[[labels[group[0]] != labels[i] for group in members]] = 0.0
+        best = int(np.argmax(iou)) if len(iou) else -1  # the first of equals
+        if best < 0 or not iou[best] > iou_threshold:
+            members.append([i])
+            is_narrow = bool((rows[i] >= 0).all() and (rows[i] <= 1).all())
+            sums.append((weighted[i] * rows[i]).astype(np.float32 if is_narrow else np.float64))
+            fused = np.vstack([fused, rows[i]])
+            continue
+        members[best].append(i)
+        sums[best] = (sums[best] + weighted[i] * rows[i]).astype(sums[best].dtype)
+        total = sum(weighted[members[best]].tolist())
+        if total > 0:
+            fused[best] = (sums[best].astype(np.float64) / total).astype(sums[best].dtype)
+    return members, fused
 
 
 def of_images(

@@ -8,13 +8,13 @@ from decimal import Decimal, InvalidOperation
 from itertools import product
 
 from hashnms import _validate
-from hashnms.pipeline import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Step, Suppression, TopK
+from hashnms.pipeline import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, Suppression, TopK, Vote, Wbf
 
 #: The parameters that can be swept: of which steps, and under which name these have them.
 PARAMETERS: dict[str, dict[type[Step], str]] = {
     "alpha": {Hnms: "alpha"},
     "k": {Hnms: "num_hashes"},
-    "iou": {Nms: "iou_threshold", SoftNms: "iou_threshold"},
+    "iou": dict.fromkeys((Nms, SoftNms, Nmm, Vote, Wbf), "iou_threshold"),
     "sigma": {SoftNms: "sigma"},
     "top": {TopK: "k"},
     "limit": {Limit: "k"},
@@ -23,7 +23,7 @@ PARAMETERS: dict[str, dict[type[Step], str]] = {
 _HAVE = {
     "alpha": "hnms",
     "k": "hnms",
-    "iou": "nms, softnms:linear or softnms:hard",
+    "iou": "nms, softnms:linear, softnms:hard, nmm, vote or wbf",
     "sigma": "softnms:gaussian",
     "top": "top",
     "limit": "limit",
@@ -44,8 +44,8 @@ def sweep(methods: Method | Sequence[Method], specs: str | Sequence[str]) -> lis
     Args:
         methods: one or more suppressions or their notations.
         specs: `name=start:stop:step`, both ends included, or `name=value,value`; several make the product. The names
-            are alpha and k (of hnms), iou (of nms, and of softnms where it has one), sigma, top, limit and score. Of
-            whole numbers the step may be left out; it is 1.
+            are alpha and k (of hnms), iou (of nms, nmm, vote and wbf, and of softnms where it has one), sigma, top,
+            limit and score. Of whole numbers the step may be left out; it is 1.
 
     Raises:
         ValueError: if a sweep cannot be read, no method has its parameter, or a value is none that this can have.

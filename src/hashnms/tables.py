@@ -19,7 +19,7 @@ from hashnms import _validate
 from hashnms._arrow import Arrays, parts_by_image
 from hashnms._frames import kind_of
 from hashnms._validate import BoxFormatName
-from hashnms.pipeline import SoftNms, Suppression
+from hashnms.pipeline import Suppression
 
 Table = TypeVar("Table")
 
@@ -195,7 +195,8 @@ def suppress(
             error that names the first, or "drop" them, with a warning that says how many.
 
     Returns:
-        The rows that are kept. Where a step is Soft-NMS, their scores are the lowered ones, in the type of the column.
+        The rows that are kept. Where a step changes scores (Soft-NMS, fusion) or boxes (merging, voting, fusion), they
+        have the new ones, in the types of the columns, rounded to the nearest where these hold integers.
 
     Raises:
         ValueError, TypeError: if columns are not there or are not what they must be, or a row is bad.
@@ -218,24 +219,33 @@ def suppress(
     kept = kept_rows(arrow, chain, columns, on_bad=on_bad)
     if len(kept.bad):
         warnings.warn(f"dropped {len(kept.bad):,} bad rows of {len(arrow):,}", UserWarning, stacklevel=2)
-    rows, scores = kept.rows, kept.scores
     if order == "score":
-        by_score = np.argsort(-scores, kind="stable")
-        rows, scores = rows[by_score], scores[by_score]
-    new = {columns.score: scores} if changes_scores(chain) else {}
-    result: Table = kind.take(source, rows, new)
+        kept = kept.by_score()
+    new = {columns.score: kept.scores} if chain.changes_scores else {}
+    if kept.boxes is not None:
+        new |= new_boxes(kept.boxes, columns, arrow.schema)
+    result: Table = kind.take(source, kept.rows, new)
     return result
 
 
-def changes_scores(suppression: Suppression) -> bool:
-    """Whether what comes out may have other scores than what went in."""
-    return any(isinstance(step, SoftNms) for step in suppression.steps)
+def new_boxes(boxes: NDArray[Any], columns: Columns, schema: pa.Schema) -> dict[str, NDArray[Any]]:
+    """Boxes as the columns of a table with this schema: four, or one of rows; integers where it has these."""
+    if len(columns.boxes) == 1:
+        return {columns.boxes[0]: _in_type(boxes, schema.field(columns.boxes[0]).type.value_type)}
+    return {name: _in_type(boxes[:, k], schema.field(name).type) for k, name in enumerate(columns.boxes)}
+
+
+def _in_type(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+    if pa.types.is_decimal(kind):
+        return values
+    dtype = np.dtype(kind.to_pandas_dtype())
+    return (np.rint(values) if dtype.kind in "iu" else values).astype(dtype)
 
 
 def check_scores(table: pa.Table, suppression: Suppression, columns: Columns) -> None:
     """That a column of scores can hold those that come out."""
     kind = table.schema.field(columns.score).type
-    if changes_scores(suppression) and pa.types.is_integer(kind):
+    if suppression.changes_scores and pa.types.is_integer(kind):
         raise TypeError(f"column {columns.score} must hold floats, for Soft-NMS lowers scores, got {kind}")
 
 
@@ -246,30 +256,45 @@ class KeptRows:
     rows: NDArray[np.int64]  #: increasing
     scores: NDArray[Any]  #: the final ones
     bad: NDArray[np.int64]  #: rows that were dropped because they are bad
+    boxes: NDArray[Any] | None = None  #: the final ones, in their format; None if no step changes boxes
+
+    def take(self, places: Any) -> KeptRows:
+        boxes = None if self.boxes is None else self.boxes[places]
+        return KeptRows(self.rows[places], self.scores[places], self.bad, boxes)
+
+    def by_row(self) -> KeptRows:
+        return self.take(np.argsort(self.rows))
+
+    def by_score(self) -> KeptRows:
+        """By decreasing score, ties to the earlier row."""
+        return self.take(np.argsort(-self.scores, kind="stable"))
+
+    @classmethod
+    def joined(cls, parts: list[KeptRows]) -> KeptRows:
+        """Those of several parts of a table."""
+        rows, scores, bad = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "scores", "bad")
+        )
+        boxes = None if parts[0].boxes is None else np.concatenate([part.boxes for part in parts])
+        return cls(rows, scores, np.sort(bad), boxes).by_row()
 
 
 def kept_rows(table: pa.Table, suppression: Suppression, columns: Columns, *, on_bad: OnBad = "raise") -> KeptRows:
     """The rows of an Arrow table that a suppression keeps: a call of the core for many images and labels at a time."""
     check_scores(table, suppression, columns)
-    kept: list[tuple[Any, Any]] = []
-    bad = [np.zeros(0, np.int64)]
+    kept: list[KeptRows] = []
     for rows, arrays in parts_by_image(table, columns):
-        wrong: Any = arrays.bad_rows(columns) if on_bad == "drop" or arrays.nulls else []
-        if len(wrong):
+        bad: Any = arrays.bad_rows(columns) if on_bad == "drop" or arrays.nulls else np.zeros(0, np.int64)
+        good: Any = slice(None)
+        if len(bad):
             if on_bad == "raise":
                 Arrays.of(table, columns).explain(columns)
-            bad.append(rows[wrong])
-            good = np.setdiff1d(np.arange(len(rows)), wrong, assume_unique=True)
-            rows, arrays = rows[good], arrays.take(good)  # noqa: PLW2901
+            good = np.setdiff1d(np.arange(len(rows)), bad, assume_unique=True)
+            arrays = arrays.take(good)  # noqa: PLW2901
         try:
             result = arrays.suppressed(suppression, columns)
         except ValueError:
             Arrays.of(table, columns).explain(columns)
             raise
-        in_order = np.argsort(result.keep)
-        kept.append((rows[result.keep[in_order]], result.scores[in_order]))
-    rows, scores = kept[0] if len(kept) == 1 else map(np.concatenate, zip(*kept, strict=True))
-    if len(kept) > 1 and not (np.diff(rows) > 0).all():
-        order = np.argsort(rows)
-        rows, scores = rows[order], scores[order]
-    return KeptRows(rows, scores, np.sort(np.concatenate(bad)))
+        kept.append(KeptRows(rows[good][result.keep], result.scores, rows[bad], result.boxes).by_row())
+    return kept[0] if len(kept) == 1 else KeptRows.joined(kept)

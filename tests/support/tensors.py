@@ -14,6 +14,7 @@ from hashnms.synthetic import make_scene
 
 CHAIN = Suppression.parse("score:0.1+top:300+hnms:0.73/2+nms:0.5+limit:50")
 IOS_CHAIN = Suppression.parse("top:300+nms:0.6/ios/inclusive+limit:50")
+FUSED = Suppression.parse("top:400+wbf:0.5")
 
 #: Name -> function of (boxes, scores, labels), arrays or tensors, that returns a tuple of such.
 FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -38,6 +39,9 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "suppression_images": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, _halved(labels), labels)),
     "suppression": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, labels)),
     "suppression_ios": lambda boxes, scores, labels: tuple(IOS_CHAIN(boxes, scores, labels)),
+    "nmm": lambda boxes, scores, labels: tuple(hashnms.nmm(boxes, scores, 0.4, labels=labels)),
+    "vote": lambda boxes, scores, labels: tuple(hashnms.vote(boxes, abs(scores), 0.4, labels=labels)),
+    "fused_chain": lambda boxes, scores, labels: _fused(boxes, scores, labels=labels),
     "iou_hash": lambda boxes, scores, labels: (hashnms.iou_hash(boxes, alpha=0.7, w0=1.5),),  # noqa: ARG005
 }
 
@@ -50,7 +54,13 @@ OPS: dict[str, tuple[Any, ...]] = {
     "nms_suppressor": (0.5, None, None, "diou", False, "xyxy"),
     "soft_nms": ("gaussian", 0.5, 0.3, 1e-3, None, "xyxy"),
     "suppress": ("top:300+hnms:0.73/2+nms:0.5", "xyxy"),
+    "suppress_and_merge": ("top:300+nmm:0.5+wbf:0.4", "xyxy"),
 }
+
+
+def _fused(boxes: Any, scores: Any, labels: Any) -> tuple[Any, ...]:
+    result = FUSED(boxes, abs(scores), labels)
+    return (*result, result.boxes)
 
 
 def _halved(labels: Any) -> Any:

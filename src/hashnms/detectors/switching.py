@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from hashnms import Hnms, Nms, SoftNms, Suppression
+from hashnms import Suppression
 from hashnms.detectors.torchvision import PLACES, SUPPORTED, Place, StandIn
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -165,6 +165,9 @@ def _suppression(name: str, value: Any) -> Suppression | None:
         raise TypeError(f"{need}, got {value!r}") from None
     except ValueError as error:
         raise ValueError(f"{name} must be a suppression such as 'hnms:0.7/1+nms:0.5': {error}") from None
-    if not any(isinstance(step, Hnms | Nms | SoftNms) for step in suppression.steps):
+    if suppression.changes_boxes:
+        need = f"{name} must have steps that leave boxes as they are, for masks and classes were computed for these"
+        raise ValueError(f"{need}, got {suppression}: apply nmm, vote or wbf to what the model returns")
+    if not any(step.removes_overlaps for step in suppression.steps):
         raise ValueError(f"{name} must have a step hnms, nms or softnms (nms:1 keeps all boxes), got {suppression}")
     return suppression

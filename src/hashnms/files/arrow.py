@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 
 _ROWS_AT_A_TIME = 2**17
 _ROWS_OF_A_GROUP = 2**20
@@ -123,8 +123,8 @@ class _TableWriter(Writer):
         self._waiting: list[pa.Table] = []
         self._empty = pa.schema([])  #: of no rows, where the types are not known
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
-        table = rows.kept_table(keep, scores)
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
+        table = rows.kept_table(keep, changes)
         if not len(table):
             self._empty = table.schema
             return

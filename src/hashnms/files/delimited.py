@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
 _BLOCK = 2**23
@@ -42,9 +42,11 @@ class DelimitedRows(Rows):
     def table(self) -> pa.Table:
         return self._parsed(self._text())
 
-    def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
-        kept = b"".join(line + b"\n" for line in self.lines(keep, None))  # others may be bad: these cannot be parsed
-        return self.rescored(self._parsed(kept), scores)
+    def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
+        kept = b"".join(
+            line + b"\n" for line in self.lines(keep, Changes())
+        )  # others may be bad: these cannot be parsed
+        return self.changed(self._parsed(kept), changes)
 
     def _parsed(self, text: bytes) -> pa.Table:
         try:
@@ -54,23 +56,31 @@ class DelimitedRows(Rows):
                 f"{self.source.path}: columns must be text to be written in another format, got {error}"
             ) from None
 
-    def lines(self, keep: Mask, scores: Scores | None) -> list[bytes]:
-        """The lines that are kept, byte for byte, except for a new score."""
+    def lines(self, keep: Mask, changes: Changes) -> list[bytes]:
+        """The lines that are kept, byte for byte, except for a new score or box."""
         lines = _lines(self._text(), self._delimited.delimiter)
         if len(lines) != len(keep):
             problem = f"must have {len(keep):,} lines from here on, got {len(lines):,}: a carriage return within one"
             raise self.source.error(self.first, problem)
         kept = list(compress(lines, keep.tolist()))
-        if scores is None:
+        if changes.are_none:
             return kept
-        field, place = _FIELD[self._delimited.delimiter], self.names.index(self.source.columns.score)
-        return [_with_field(line, field, place, score) for line, score in zip(kept, scores.tolist(), strict=True)]
+        field = _FIELD[self._delimited.delimiter]
+        places = {name: place for place, name in reversed(list(enumerate(self.names)))}
+        return [
+            _with_fields(line, field, {places[name]: number for name, (number,) in new.items()}) if new else line
+            for line, new in zip(kept, self.new_numbers(keep, changes), strict=True)
+        ]
 
 
-def _with_field(line: bytes, field: re.Pattern[bytes], place: int, value: float) -> bytes:
-    """A line with another number in one of its fields."""
-    start, end = next(islice(field.finditer(line), place, None)).span(1)
-    return line[:start] + repr(value).encode() + b"\r" * line[start:end].endswith(b"\r") + line[end:]
+def _with_fields(line: bytes, field: re.Pattern[bytes], values: dict[int, float]) -> bytes:
+    """A line with other numbers in some of its fields."""
+    spans = [match.span(1) for match in field.finditer(line)]
+    for place in sorted(values, reverse=True):
+        start, end = spans[place]
+        ending = b"\r" * line[start:end].endswith(b"\r")
+        line = line[:start] + repr(values[place]).encode() + ending + line[end:]
+    return line
 
 
 def _pattern(delimiter: str) -> str:
@@ -279,14 +289,14 @@ class DelimitedWriter(Writer):
             self._header, self._names = source.header, source.names
             self._file.write(self._header.removesuffix(b"\n") + b"\n" * bool(self._header))
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         if isinstance(rows, DelimitedRows) and self._header is not None:
             if rows.names != self._names:
                 need, got = ", ".join(self._names), ", ".join(rows.names)
                 raise FileError(f"{rows.source.path}: columns must be those of the first file, {need}, got {got}")
-            self._file.write(b"".join(line + b"\n" for line in rows.lines(keep, scores)))
+            self._file.write(b"".join(line + b"\n" for line in rows.lines(keep, changes)))
             return
-        self._convert(_flat(rows.kept_table(keep, scores), rows.source.columns))
+        self._convert(_flat(rows.kept_table(keep, changes), rows.source.columns))
 
     def _convert(self, table: pa.Table) -> None:
         """Rows of another format, with the names of their columns as a header."""

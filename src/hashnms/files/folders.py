@@ -6,14 +6,12 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
 _LINES_AT_A_TIME = 2**17
@@ -167,26 +165,29 @@ class FolderWriter(Writer):
             )
         self._layout = source.layout
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         assert isinstance(rows, FolderRows)
-        new = np.full(len(keep), np.nan)
-        if scores is not None:
-            new[keep] = scores
+        new = iter(rows.new_numbers(keep, changes))  # of the rows that are kept, one after another
         for file in rows.files:
             of_file = range(file.first, file.first + len(file.lines))
             lines = [
-                line if scores is None else self._with_score(line, float(new[row]))
-                for row, line in zip(of_file, file.lines, strict=True)
-                if keep[row]
+                self._with_numbers(line, next(new)) for row, line in zip(of_file, file.lines, strict=True) if keep[row]
             ]
             target = self._path / file.name
             with target.open("ab") as stream:  # of two folders, if it is there
                 stream.write("".join(f"{line}\n" for line in lines).encode())
 
-    def _with_score(self, line: str, score: float) -> str:
+    def _with_numbers(self, line: str, new: dict[str, list[float]]) -> str:
+        """A line with other numbers in some of its fields."""
+        if not new:
+            return line
         field = r"\S+" if self._layout.separator is None else rf"(?:\A|(?<={self._layout.separator}))[^,\r]*"
-        start, end = next(islice(re.finditer(field, line), self._layout.fields["score"], None)).span()
-        return f"{line[:start]}{score!r}{line[end:]}"
+        spans = [match.span() for match in re.finditer(field, line)]
+        places = self._layout.fields
+        for name in sorted(new, key=lambda name: -places[name]):
+            start, end = spans[places[name]]
+            line = f"{line[:start]}{new[name][0]!r}{line[end:]}"
+        return line
 
     def close(self) -> None:
         pass

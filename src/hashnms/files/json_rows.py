@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
 _BLOCK = 2**23
@@ -51,8 +51,8 @@ class JsonRows(Rows):
     def table(self) -> pa.Table:
         return self._table(self._raws())
 
-    def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
-        return self.rescored(self._table(list(compress(self._raws(), keep.tolist()))), scores)  # others may be bad
+    def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
+        return self.changed(self._table(list(compress(self._raws(), keep.tolist()))), changes)  # others may be bad
 
     def _table(self, raws: list[Any]) -> pa.Table:
         """All keys that the first rows of the file have; null where a row has one not."""
@@ -72,21 +72,29 @@ class JsonRows(Rows):
             raise FileError(f"{self.source.path}: {problem}, {', '.join(names)}, got {min(more)}")
         return pa.table(made)
 
-    def texts(self, keep: Mask, scores: Scores | None) -> list[Any]:
-        """The rows that are kept, byte for byte, except for a new score."""
+    def texts(self, keep: Mask, changes: Changes) -> list[Any]:
+        """The rows that are kept, byte for byte, except for a new score or box."""
         raws = list(compress(self._raws(), keep.tolist()))
-        if scores is None:
+        if changes.are_none:
             return raws
+        lists = self.source.columns.boxes if len(self.source.columns.boxes) == 1 else ()
         return [
-            _with_score(bytes(raw), self._json.score, score) for raw, score in zip(raws, scores.tolist(), strict=True)
+            _with_numbers(bytes(raw), self._json.values, new, lists) if new else raw
+            for raw, new in zip(raws, self.new_numbers(keep, changes), strict=True)
         ]
 
 
-def _with_score(row: bytes, score_of: Callable[[bytes], Any], score: float) -> bytes:
-    """A row with another score: the bytes of the number are replaced, and no others."""
-    old = score_of(row)
-    start = _address(old) - _address(row)
-    return row[:start] + repr(score).encode() + row[start + len(memoryview(old)) :]
+def _with_numbers(
+    row: bytes, values_of: Callable[[bytes], dict[str, Any]], new: dict[str, list[float]], lists: tuple[str, ...]
+) -> bytes:
+    """A row with other values: their bytes are replaced, and no others."""
+    whole, values = _address(row), values_of(row)
+    spans = sorted(((_address(values[name]) - whole, name) for name in new), reverse=True)
+    for start, name in spans:  # from the last: those before stay where they are
+        text = ", ".join(map(repr, new[name]))
+        end = start + len(memoryview(values[name]))
+        row = row[:start] + (f"[{text}]" if name in lists else text).encode() + row[end:]
+    return row
 
 
 def _address(text: Any) -> int:
@@ -105,9 +113,14 @@ class JsonSource(Source):
         if twice is not None:
             raise FileError(f"{path}: image, label, boxes and score must be different keys, got {twice} twice")
         self._decoder = _decoder(self.columns, lines)
-        score: Any = msgspec.defstruct("Score", [("score", msgspec.Raw)], rename={"score": self.columns.score})
-        decode = msgspec.json.Decoder(score).decode
-        self.score: Callable[[bytes], Any] = lambda row: decode(row).score
+        names = [*self.columns.boxes, self.columns.score]
+        fields = [(f"field_{number}", msgspec.Raw) for number in range(len(names))]
+        rename = {field: name for (field, _), name in zip(fields, names, strict=True)}
+        decode = msgspec.json.Decoder(msgspec.defstruct("Numbers", fields, rename=rename)).decode
+        #: Of a row, the bytes of its box and its score, where they stand in it.
+        self.values: Callable[[bytes], dict[str, Any]] = lambda row: {
+            name: getattr(found, field) for found in [decode(row)] for field, name in rename.items()
+        }
 
     def place(self, row: int) -> str:
         if not self._lines:
@@ -348,12 +361,12 @@ class JsonWriter(Writer):
         if not lines:
             self._file.write(b"[")
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         texts: Iterable[Any]
         if isinstance(rows, JsonRows):
-            texts = rows.texts(keep, scores)
+            texts = rows.texts(keep, changes)
         else:
-            table = rows.kept_table(keep, scores)
+            table = rows.kept_table(keep, changes)
             objects = table.to_pylist() if self._lines else _coco_objects(table, rows.source.columns)
             texts = [msgspec.json.encode(value) for value in objects]
         texts = list(texts)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer
-from hashnms.tables import Columns
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
+from hashnms.tables import Columns, new_boxes
 
 _NAMES = {
     "image": ("images", "image_ids", "image_id"),
@@ -114,9 +114,9 @@ class NpzWriter(Writer):
         self._parts, self._whole = list[dict[str, Any]](), dict[str, Any]()  #: by row; others
         self._empty: dict[str, Any] = {}  #: of no rows, where the types are not known
 
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         if not isinstance(rows, NpzRows):
-            part = _arrays(rows.kept_table(keep, scores), rows.source)
+            part = _arrays(rows.kept_table(keep, changes), rows.source)
             if keep.any():
                 self._parts.append(part)
             else:
@@ -129,9 +129,11 @@ class NpzWriter(Writer):
         if self._parts and part.keys() != self._parts[0].keys():
             need, got = ", ".join(self._parts[0]), ", ".join(part)
             raise FileError(f"{rows.source.path}: arrays must be those of the first file, {need}, got {got}")
-        if scores is not None:
-            name = rows.source.columns.score
-            part[name] = scores.astype(part[name].dtype)
+        columns = rows.source.columns
+        if changes.scores is not None:
+            part[columns.score] = changes.scores.astype(part[columns.score].dtype)
+        if changes.boxes is not None:
+            part |= new_boxes(changes.boxes, columns, rows.keys.schema)
         self._parts.append(part)
 
     def close(self) -> None:

@@ -7,20 +7,37 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from hashnms._arrow import BadRow
+from hashnms._arrow import Arrays, BadRow
 from hashnms._frames import replaced
 from hashnms._validate import BoxFormatName
-from hashnms.tables import Columns, OnBad
+from hashnms.tables import Columns, OnBad, new_boxes
 
 Mask = NDArray[np.bool_]
 Scores = NDArray[Any]
+Boxes = NDArray[Any]
+
+
+class Changes(NamedTuple):
+    """The new numbers of the rows that are kept, in their order; None where none change."""
+
+    scores: Scores | None = None
+    boxes: Boxes | None = None  #: (K, 4), in the format of the input
+
+    @property
+    def are_none(self) -> bool:
+        """Whether nothing changes."""
+        return self.scores is None and self.boxes is None
+
+    def part(self, start: int, end: int) -> Changes:
+        """Those of some of the rows."""
+        return Changes(*(None if values is None else values[start:end] for values in self))
 
 
 class FileError(ValueError):
@@ -63,13 +80,38 @@ class Rows(ABC):
     def table(self) -> pa.Table:
         """All columns of all rows, for files of another format."""
 
-    def kept_table(self, keep: Mask, scores: Scores | None) -> pa.Table:
-        """All columns of the rows that are kept, with their new scores if they have some."""
-        return self.rescored(self.table().filter(pa.array(keep)), scores)
+    def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
+        """All columns of the rows that are kept, with their new numbers if they have some."""
+        return self.changed(self.table().filter(pa.array(keep)), changes)
 
-    def rescored(self, table: pa.Table, scores: Scores | None) -> pa.Table:
-        """A table of rows that are kept, with their new scores if they have some."""
-        return replaced(table, {} if scores is None else {self.source.columns.score: scores})
+    def changed(self, table: pa.Table, changes: Changes) -> pa.Table:
+        """A table of rows that are kept, with their new numbers if they have some."""
+        columns = self.source.columns
+        new = {} if changes.scores is None else {columns.score: changes.scores}
+        if changes.boxes is not None:
+            new |= new_boxes(changes.boxes, columns, table.schema)
+        return replaced(table, new)
+
+    def new_numbers(self, keep: Mask, changes: Changes) -> list[dict[str, list[float]]]:
+        """For formats whose rows are text: of each row that is kept, the columns that change and their numbers.
+
+        A box of four columns has one number in each. A box that is what it was is not written again.
+        """
+        columns = self.source.columns
+        new: list[dict[str, list[float]]] = [{} for _ in range(int(keep.sum()))]
+        if changes.scores is not None:
+            for numbers, score in zip(new, changes.scores.tolist(), strict=True):
+                numbers[columns.score] = [score]
+        if changes.boxes is not None:
+            kept = self.keys.select(columns.names).filter(pa.array(keep))
+            others = np.flatnonzero((Arrays.of(kept, columns).boxes != changes.boxes).any(axis=1))
+            for row, box in zip(others.tolist(), changes.boxes[others].tolist(), strict=True):
+                new[row] |= {columns.boxes[0]: box} if len(columns.boxes) == 1 else _one_each(columns.boxes, box)
+        return new
+
+
+def _one_each(names: Sequence[str], numbers: Sequence[float]) -> dict[str, list[float]]:
+    return {name: [number] for name, number in zip(names, numbers, strict=True)}
 
 
 class Source(ABC):
@@ -111,8 +153,8 @@ class Writer(ABC):
             self.close()
 
     @abstractmethod
-    def write(self, rows: Rows, keep: Mask, scores: Scores | None) -> None:
-        """The rows that are kept, with their new scores if they have some."""
+    def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
+        """The rows that are kept, with their new numbers if they have some."""
 
     def finish(self) -> None:  # noqa: B027  most have nothing left
         """Write what is left."""

@@ -19,7 +19,7 @@ import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from hashnms._arrow import Arrays
-from hashnms.files.rows import Mask, Scores
+from hashnms.files.rows import Changes, Mask
 from hashnms.pipeline import Suppression
 from hashnms.tables import Columns, OnBad
 
@@ -32,9 +32,9 @@ _ENOUGH = 2**28  #: bytes at a time; more are no faster
 class Scattered:
     """All rows of an input, in files by image, and which of them are kept."""
 
-    def __init__(self, beside: Path, columns: Columns, soft: bool, estimate: int, memory: int) -> None:
+    def __init__(self, beside: Path, columns: Columns, suppression: Suppression, estimate: int, memory: int) -> None:
         """Of about `estimate` rows, in a folder of its own in `beside`."""
-        self._columns, self._soft = columns, soft
+        self._columns, self._suppression = columns, suppression
         count = min(max(1, -(-estimate * _BYTES_OF_A_ROW // min(memory, _ENOUGH))), _MOST_FILES)
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=beside))
         self._files = [(self._folder / f"{number}").open("wb") for number in range(count)]
@@ -43,6 +43,7 @@ class Scattered:
         self._count = 0
         self._keep: Any = None
         self._scores: Any = None
+        self._boxes: Any = None
 
     def __enter__(self) -> Scattered:
         return self
@@ -52,7 +53,7 @@ class Scattered:
     ) -> None:
         for file in self._files:
             file.close()
-        self._keep = self._scores = None
+        self._keep = self._scores = self._boxes = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, keys: pa.Table, *, on_bad: OnBad) -> int:
@@ -95,12 +96,14 @@ class Scattered:
         for file, start, end in zip(self._files, [0, *ends[:-1]], ends, strict=True):
             file.write(records[start:end].data)
 
-    def decide(self, suppression: Suppression, progress: Callable[[float], None]) -> None:
+    def decide(self, progress: Callable[[float], None]) -> None:
         """Suppress the boxes of each file."""
         size = max(self._count, 1)
         self._keep = np.memmap(self._folder / "keep", bool, "w+", shape=size)
-        if self._soft:
+        if self._suppression.changes_scores:
             self._scores = np.memmap(self._folder / "scores", np.float64, "w+", shape=size)
+        if self._suppression.changes_boxes:
+            self._boxes = np.memmap(self._folder / "boxes", np.float64, "w+", shape=(size, 4))
         for number, file in enumerate(self._files):
             file.close()
             path = Path(file.name)
@@ -109,17 +112,24 @@ class Scattered:
                 values = [np.ascontiguousarray(records[name]) for name in ("box", "score", "label", "image")]
                 rows = records["row"].copy()
                 del records
-                keep, scores = suppression(*values, box_format=self._columns.box_format)
-                self._keep[rows[keep]] = True
+                kept = self._suppression(*values, box_format=self._columns.box_format)
+                of_input = rows[kept.keep]
+                self._keep[of_input] = True
                 if self._scores is not None:
-                    self._scores[rows[keep]] = scores
+                    self._scores[of_input] = kept.scores
+                if self._boxes is not None:
+                    self._boxes[of_input] = kept.boxes
             path.unlink()
             progress((number + 1) / len(self._files))
 
-    def kept(self, first: int, count: int) -> tuple[Mask, Scores | None]:
-        """Of so many rows from the first on: which are kept, and the scores of these if they changed."""
+    def kept(self, first: int, count: int) -> tuple[Mask, Changes]:
+        """Of so many rows from the first on: which are kept, and what changed of these."""
         keep = np.array(self._keep[first : first + count])
-        return keep, None if self._scores is None else np.array(self._scores[first : first + count])[keep]
+        changed = (
+            None if values is None else np.array(values[first : first + count])[keep]
+            for values in (self._scores, self._boxes)
+        )
+        return keep, Changes(*changed)
 
 
 def _mixed(values: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -19,10 +19,10 @@ from hashnms._validate import BoxFormatName
 from hashnms.files.folders import FolderSource
 from hashnms.files.formats import Format, expanded, output_format
 from hashnms.files.output import beside, spooled
-from hashnms.files.rows import FileError, Mask, Reading, Rows, Scores, Source, Writer, joined_keys, located, read_alike
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, joined_keys, located, read_alike
 from hashnms.files.scattered import Scattered
 from hashnms.pipeline import Suppression
-from hashnms.tables import OnBad, changes_scores, check_scores, kept_rows
+from hashnms.tables import OnBad, check_scores, kept_rows
 
 AnyPath = str | os.PathLike[str]
 #: Called with the share that is done and what is being done.
@@ -61,8 +61,9 @@ def suppress(
     """Suppress the boxes of files, image by image and class by class, and write the rows that are kept.
 
     Rows stay in their order and as they are, byte for byte in text formats; Soft-NMS changes their score and nothing
-    else. Rows of an image may stand anywhere, also in different files. Files need not fit into memory; the boxes of an
-    image must. The output appears when it is complete: after an error the old one is as it was.
+    else, merging (`nmm`, `vote`) the numbers of a box that is another by then, `wbf` both. Rows of an image may stand
+    anywhere, also in different files. Files need not fit into memory; the boxes of an image must. The output appears
+    when it is complete: after an error the old one is as it was.
 
     Args:
         inputs: files, folders or patterns such as "tiles/*.parquet", all of one format; "-" is standard input.
@@ -190,12 +191,12 @@ class _Job:
             decided = 0
         if decided == 0 and not last:
             return parts
-        keep, scores, bad = self._kept(keys.slice(0, decided), parts)
+        keep, changes, bad = self._kept(keys.slice(0, decided), parts)
         self.bad += bad
-        return self._write(parts, keep, scores, decided, writer)
+        return self._write(parts, keep, changes, decided, writer)
 
-    def _kept(self, keys: pa.Table, parts: list[_Part]) -> tuple[Mask, Scores | None, int]:
-        """Of rows of whole images: which are kept, the scores of these if they changed, and how many are bad."""
+    def _kept(self, keys: pa.Table, parts: list[_Part]) -> tuple[Mask, Changes, int]:
+        """Of rows of whole images: which are kept, what changed of these, and how many are bad."""
         columns = parts[0].rows.source.columns
         try:
             kept = kept_rows(keys, self.chain, columns, on_bad=self.reading.on_bad)
@@ -205,12 +206,9 @@ class _Job:
             raise FileError(f"{parts[0].rows.source.path}: {error}") from None
         keep = np.zeros(len(keys), bool)
         keep[kept.rows] = True
-        scores = kept.scores if changes_scores(self.chain) else None
-        return keep, scores, len(kept.bad)
+        return keep, Changes(kept.scores if self.chain.changes_scores else None, kept.boxes), len(kept.bad)
 
-    def _write(
-        self, parts: list[_Part], keep: Mask, scores: Scores | None, decided: int, writer: Writer
-    ) -> list[_Part]:
+    def _write(self, parts: list[_Part], keep: Mask, changes: Changes, decided: int, writer: Writer) -> list[_Part]:
         """Write what is kept of the first rows that are decided. Returns the rest."""
         waiting, first, written = [], 0, 0
         for part in parts:
@@ -219,7 +217,7 @@ class _Job:
             mask = np.zeros(len(part.rows), bool)
             mask[part.start : part.start + len(of_part)] = of_part
             kept = int(of_part.sum())
-            writer.write(part.rows, mask, None if scores is None else scores[written : written + kept])
+            writer.write(part.rows, mask, changes.part(written, written + kept))
             first, written = first + count, written + kept
             if first > decided:
                 waiting.append(_Part(part.rows, max(part.start, len(part.rows) - (first - decided))))
@@ -228,8 +226,8 @@ class _Job:
 
     def _scattered(self, estimate: int) -> None:
         """Images are brought together in files beside the output, decided, and then the input is read again."""
-        columns, soft = self.sources[0].columns, changes_scores(self.chain)
-        with Scattered(self.output.parent, columns, soft, estimate, self.memory) as scattered:
+        columns = self.sources[0].columns
+        with Scattered(self.output.parent, columns, self.chain, estimate, self.memory) as scattered:
             for rows in self._rows("sorting by image", keys_only=True):
                 check_scores(rows.keys, self.chain, columns)
                 try:
@@ -237,12 +235,12 @@ class _Job:
                 except BadRow as error:
                     raise located(error, [rows]) from None
                 self.boxes_in += len(rows)
-            scattered.decide(self.chain, lambda done: self.progress(done, "suppressing"))
+            scattered.decide(lambda done: self.progress(done, "suppressing"))
             first = 0
             with self._writer() as writer:
                 for rows in self._rows("writing"):
-                    mask, scores = scattered.kept(first, len(rows))
-                    writer.write(rows, mask, scores)
+                    mask, changes = scattered.kept(first, len(rows))
+                    writer.write(rows, mask, changes)
                     first += len(rows)
                     self.boxes_out += int(mask.sum())
 

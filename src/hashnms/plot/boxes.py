@@ -113,8 +113,13 @@ def plot_before_after(
     """
     chain = Suppression.of(suppression)
     box_array, score_array, label_array, _ = _validate.plain_arrays(boxes, scores, labels)
-    keep, final = chain(box_array, score_array, label_array, box_format=box_format)
+    kept = chain(box_array, score_array, label_array, box_format=box_format)
+    keep, final = kept
     checked = _Checked(to_xyxy(box_array, box_format), score_array, label_array)
+    after = checked
+    if kept.boxes is not None:
+        after = checked._replace(corners=checked.corners.copy())
+        after.corners[keep] = to_xyxy(kept.boxes, box_format)
     names, picture = _names_of(label_names), _picture(image)
     if axes is None:
         width, height = _extent(checked.corners, picture)[2:]
@@ -123,8 +128,9 @@ def plot_before_after(
     else:
         pair = np.array(checks.instances_list("axes", axes, Axes, count=2), object)
     everything = np.arange(len(checked.corners))
-    for ax, rows, shown_scores in zip(pair, (everything, keep), (None, final), strict=True):
-        _drawn(checked, rows, shown_scores, picture, names, color, linewidth, ax)
+    panels = ((checked, everything, None), (after, keep, final))
+    for ax, (shown, rows, shown_scores) in zip(pair, panels, strict=True):
+        _drawn(shown, rows, shown_scores, picture, names, color, linewidth, ax)
     pair[0].set_title(counted(len(everything), "raw box"))
     pair[1].set_title(f"{chain} keeps {len(keep):,}")
     return np.asarray(pair, object)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from hashnms import _validate
 from hashnms.boxes import pairwise_iou
 from hashnms.hashing import hash_family
-from hashnms.pipeline import Hnms, Limit, Nms, ScoreThreshold, SoftNms, Suppression, TopK
+from hashnms.merging import weighted_boxes_fusion
+from hashnms.pipeline import Hnms, Nmm, Nms, Step, Suppression, Vote, Wbf
 from hashnms.report.data import Outcome
 from hashnms.suppression import nms
 
@@ -29,10 +30,13 @@ def outcome_of(
 ) -> Outcome:
     """Run a suppression on one image's boxes, step by step, and find the kept box that removed each removed one.
 
-    That box is known where `Nms` or `Hnms` removed the box in favour of one that is kept in the end. It is -1 where a
-    limit or score threshold removed the box, or the box that removed it. Else (`SoftNms`, or a remover that was itself
-    removed by a later step) it is the kept box of its label with a higher or equal raw score that overlaps it most,
-    the better score and then the lower row among equals, and -1 if none overlaps it.
+    That box is known where `Nms`, `Hnms`, `Nmm`, `Vote` or `Wbf` removed the box in favour of one that is kept in the
+    end. It is -1 where a limit or score threshold removed the box, or the box that removed it. Else (`SoftNms`, or a
+    remover that was itself removed by a later step) it is the kept box of its label with a higher or equal raw score
+    that overlaps it most, the better score and then the lower row among equals, and -1 if none overlaps it.
+
+    Steps that merge boxes hand the merged ones on to later steps; what is drawn is the raw box of each row all the
+    same, for a row has one box, which all methods share.
 
     Args:
         suppression: a `Suppression` or its notation.
@@ -51,30 +55,40 @@ def outcome_of(
     box_array, score_array, label_array, _ = _validate.plain_arrays(boxes, scores, labels)
     if label_array is None:
         label_array = np.zeros(len(box_array), np.int64)
-    rows, current = np.arange(len(box_array)), score_array
+    rows, current, current_boxes = np.arange(len(box_array)), score_array, box_array
     remover = rows.copy()
     for step in steps:
-        data = box_array[rows], current, label_array[rows]
-        kept, final = Suppression([step])(*data)
-        by: Array | int
-        if isinstance(step, Nms):
-            by = rows[nms(*data[:2], **asdict(step), labels=data[2], return_suppressor=True)[1]]
-        elif isinstance(step, Hnms):
-            by = rows[_hnms_remover(step, *data)]
-        else:
-            by = _LIMIT if isinstance(step, TopK | Limit | ScoreThreshold) else _NO_ONE
-        remover[rows] = by
-        order = kept.argsort()
-        rows, current = rows[kept[order]], final[order]
+        data = current_boxes, current, label_array[rows]
+        kept = Suppression([step])(*data)
+        by = _remover(step, kept.keep, *data)
+        remover[rows] = by if isinstance(by, int) else rows[by]
+        order = kept.keep.argsort()
+        places = kept.keep[order]
+        current_boxes = current_boxes[places] if kept.boxes is None else kept.boxes[order]
+        rows, current = rows[places], kept.scores[order]
         remover[rows] = rows
     keep = np.zeros(len(box_array), bool)
     keep[rows] = True
     final_scores = None
-    if any(isinstance(step, SoftNms) for step in steps):
+    if any(step.changes_scores for step in steps):
         final_scores = score_array.copy()
         final_scores[rows] = current
     suppressor = _kept_remover(keep, remover, box_array, score_array, label_array)
     return Outcome(keep, suppressor, final_scores)
+
+
+def _remover(step: Step, keep: Array, boxes: Array, scores: Array, labels: Array) -> Array | int:
+    """Of each box the one that removed it or took it in, itself if it is kept; or why that is not known."""
+    if isinstance(step, Nms | Nmm | Vote):
+        thresholds = {name: value for name, value in asdict(step).items() if name != "metric"}  # nms knows one so far
+        suppressor: Array = nms(boxes, scores, **thresholds, labels=labels, return_suppressor=True)[1]
+        return suppressor
+    if isinstance(step, Hnms):
+        return _hnms_remover(step, boxes, scores, labels)
+    if isinstance(step, Wbf):
+        founders: Array = keep[weighted_boxes_fusion(boxes, scores, labels=labels, **asdict(step)).clusters]
+        return founders
+    return _NO_ONE if step.removes_overlaps else _LIMIT
 
 
 def parameters_of(suppression: Suppression | str) -> dict[str, float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import torch
@@ -93,6 +94,11 @@ class DeviceCandidates(Candidates):
         tensors = (self.boxes, self.scores, self.labels, self.images)
         copies = (None if tensor is None else tensor.cpu() for tensor in tensors)
         return tensors_on(self.boxes.device, call.converted(*copies, *settings, self.box_format, rows=self.rows))
+
+    def _by_arrays(self, function: Callable[..., Any], *settings: Any) -> Any:
+        arrays = (value.cpu().numpy() if isinstance(value, Tensor) else value for value in (*self, *settings))
+        given = Candidates._make(islice(arrays, len(self)))
+        return tensors_on(self.boxes.device, function(given, *arrays))
 
 
 def _first_of_each(labels: Tensor | None, places: Tensor, most: int) -> Tensor:

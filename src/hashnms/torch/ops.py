@@ -17,10 +17,11 @@ from torch import Tensor
 from hashnms import _validate
 from hashnms._calls import BATCHED_NMS, HNMS, IOU_HASH, NMS, NMS_SUPPRESSOR, SOFT_NMS
 from hashnms.hashing import IoUHash, hash_family
+from hashnms.merging import fuse_on_host, merge_on_host
 from hashnms.pipeline import Suppression
 from hashnms.torch import device, portable
-from hashnms.torch.device import DeviceCandidates
-from hashnms.torch.registration import Function, register
+from hashnms.torch.device import DeviceCandidates, tensors_on
+from hashnms.torch.registration import Function, is_compiling, is_tracing, register
 
 
 def _some_rows(boxes: Tensor, *_: Any) -> Tensor:
@@ -31,6 +32,15 @@ def _some_rows_and_scores(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tenso
     rows = _some_rows(boxes)
     score_type = torch.float64 if scores.dtype == torch.float64 else torch.float32
     return rows, scores.new_empty(rows.shape[0], dtype=score_type)
+
+
+def _rows_with_boxes(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    rows, final = _some_rows_and_scores(boxes, scores)
+    box_type = torch.float64 if boxes.dtype == torch.float64 else torch.float32
+    return rows, final, boxes.new_empty(rows.shape[0], 4, dtype=box_type)
+
+
+_LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
 def _of_all_rows(dtype: torch.dtype, *columns: int) -> Function:
@@ -109,6 +119,48 @@ def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, images: Any, su
     return _chain(suppression).run(given) if given is not None and given.are_legal() else None
 
 
+def _merge_on_host(*arguments: Any) -> Any:
+    keep, merged, scores = merge_on_host(*arguments)
+    return keep, scores, merged
+
+
+def _as_floats(boxes: Tensor) -> Tensor:
+    """In a graph the type of merged boxes must follow from that of the given ones: large integers are doubles there."""
+    return boxes.double() if boxes.dtype in _LARGE_INTEGERS and (is_compiling() or is_tracing()) else boxes
+
+
+def suppress_and_merge(boxes: Tensor, *arguments: Any) -> Any:
+    """What a suppression that changes boxes leaves: rows, scores and boxes."""
+    return _suppress_and_merge(_as_floats(boxes), *arguments)
+
+
+def _not_in_onnx(*_: Any) -> Any:
+    raise TypeError(
+        "boxes cannot be merged in ONNX, got nmm, vote, wbf or merge: hashnms.hnms and hashnms.torch.hnms_mask export; "
+        "or export the model without its suppression, and merge what comes out"
+    )
+
+
+def merge(boxes: Tensor, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """As `hashnms.merge` returns it."""
+    keep, final, merged = _merge(_as_floats(boxes), scores, suppressor, how, box_format)
+    return keep, merged, final
+
+
+def fuse(boxes: Tensor, scores: Any, labels: Any, models: Any, images: Any, *settings: Any) -> tuple[Any, ...]:
+    """As `hashnms.weighted_boxes_fusion` returns it; on the host, and in no graph."""
+    if is_compiling() or is_tracing():
+        raise TypeError(
+            "weighted_boxes_fusion must be called outside of compiled and exported code, got a call in a graph: "
+            "Suppression.parse('wbf:0.55') and hashnms.nmm can be compiled"
+        )
+    _validate.same_device(["boxes", "scores", "labels", "models", "images"], boxes, scores, labels, models, images)
+    given = (boxes, scores, labels, models, images)
+    copies = (value.cpu() if isinstance(value, Tensor) else value for value in given)
+    fused = fuse_on_host(*copies, *settings)
+    return tuple(None if values is None else tensors_on(boxes.device, values) for values in fused)
+
+
 def _chain(suppression: Suppression | str) -> Suppression:
     return _parsed(suppression) if isinstance(suppression, str) else suppression
 
@@ -176,6 +228,21 @@ suppress = register(
     host=_suppress_on_host,
     fake=_some_rows_and_scores,
     on_device=_suppress_on_device,
+)
+_suppress_and_merge = register(
+    "suppress_and_merge",
+    f"({_BOXES}str suppression, str box_format) -> (Tensor, Tensor, Tensor)",
+    host=_suppress_on_host,
+    fake=_rows_with_boxes,
+    on_device=_suppress_on_device,
+    in_onnx=_not_in_onnx,
+)
+_merge = register(
+    "merge",
+    "(Tensor boxes, Tensor scores, Tensor suppressor, str how, str box_format) -> (Tensor, Tensor, Tensor)",
+    host=_merge_on_host,
+    fake=_rows_with_boxes,
+    in_onnx=_not_in_onnx,
 )
 iou_hash = register(
     "iou_hash",

@@ -1,0 +1,134 @@
+// Weighted boxes fusion: by decreasing score, a box joins the cluster whose fused box overlaps it most, or founds one.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "boxes/box.hpp"
+#include "boxes/claims.hpp"
+#include "boxes/images.hpp"
+#include "boxes/input.hpp"
+#include "boxes/labels.hpp"
+#include "boxes/scan.hpp"
+#include "fusion/fused_boxes.hpp"
+#include "support/dispatch.hpp"
+#include "support/interrupt.hpp"
+#include "support/large_array.hpp"
+#include "support/tuning.hpp"
+
+namespace hashnms {
+
+// Clusters, label by label, in each by the score of their first box.
+struct Fusion {
+  LargeArray<int64_t> clusters;        // of each row
+  std::vector<uint32_t> founders;      // of each cluster: the row of its first box
+  std::vector<Corners<double>> fused;  // of each cluster
+};
+
+namespace detail {
+
+// What a fused box is made of: sums of score * coordinate and of scores, in the order in which boxes join. They are
+// doubles, but those of a cluster that begins within [0, 1] are rounded to float32, and so is its fused box: that is
+// what ensemble-boxes does, and so clusters are the same as there, whatever the rounding.
+class ClusterSums {
+ public:
+  ClusterSums() = default;
+  ClusterSums(const Corners<double>& box, double score)
+      : is_narrow_(box.x1 >= 0 && box.y1 >= 0 && box.x2 <= 1 && box.y2 <= 1), sums_{}, scores_(0) {
+    join(box, score);
+  }
+
+  void join(const Corners<double>& box, double score) {
+    const double coordinates[4] = {box.x1, box.y1, box.x2, box.y2};
+    for (int k = 0; k < 4; ++k) sums_[k] = rounded(sums_[k] + score * coordinates[k]);
+    scores_ += score;
+  }
+
+  // Nothing where all scores are 0.
+  std::optional<Corners<double>> fused() const {
+    if (scores_ == 0) return std::nullopt;
+    return Corners<double>{rounded(sums_[0] / scores_), rounded(sums_[1] / scores_), rounded(sums_[2] / scores_),
+                           rounded(sums_[3] / scores_)};
+  }
+
+ private:
+  double rounded(double value) const { return is_narrow_ ? static_cast<double>(static_cast<float>(value)) : value; }
+
+  bool is_narrow_;
+  double sums_[4], scores_;
+};
+
+template <class T>
+Corners<double> wide_corners(const T* row, BoxFormat format) {
+  const double numbers[4] = {double(row[0]), double(row[1]), double(row[2]), double(row[3])};
+  return corners_of(numbers, format);
+}
+
+}  // namespace detail
+
+// Nothing if a number is not legal; the caller's other checks are trusted: no score below 0, no sum beyond double.
+template <class T, class Score>
+std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
+  const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
+  if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
+  const PairLabels pairs(given);
+  const auto input = pairs.of(given);
+  Fusion fusion{LargeArray<int64_t>(input.count), {}, {}};
+  if (input.count == 0) return fusion;
+  const double greatest[2] = {extents.sizes[0].greatest, extents.sizes[1].greatest};
+  const LabelGroups groups(rows_with(input.scores, input.count, [](Score) { return true; }), input.labels);
+  size_t most = 0;
+  for (size_t group = 0; group < groups.count(); ++group) most = std::max(most, groups.size(group));
+  FusedBoxes fused(iou_threshold, greatest, most);
+  LargeArray<detail::ClusterSums> sums(most);
+  for (size_t group = 0; group < groups.count(); ++group) {
+    Claims<Score> claims(groups.size(group));
+    std::transform(groups.begin(group), groups.begin(group) + groups.size(group), claims.begin(),
+                   [&](uint32_t row) { return input.claim(row); });
+    sort_claims(claims);
+    fused.clear();
+    const auto first = static_cast<int64_t>(fusion.founders.size());
+    const auto corners_at = [&](uint32_t row) {
+      return detail::wide_corners(input.boxes + 4 * size_t{row}, input.format);
+    };
+    // What a box needs comes from memory in three steps: its numbers, the cell where it looks first, the box in that.
+    constexpr size_t kAhead = tuning::kFetchedAhead, kStep = kAhead / 4;
+    uint32_t hashes[kAhead] = {};
+    const auto fetch_ahead = [&](size_t k) {
+      if (k + kAhead >= claims.size()) return;
+      prefetch(input.boxes + 4 * size_t{claims[k + kAhead].box()});
+      prefetch(input.scores + claims[k + kAhead].box());
+      prefetch(fusion.clusters.data() + claims[k + kAhead].box());
+      hashes[(k + 2 * kStep) % kAhead] = fused.fetch_cell(corners_at(claims[k + 2 * kStep].box()));
+      const uint32_t guess = fused.fetch_box(hashes[(k + kStep) % kAhead]);
+      prefetch(&sums[guess]);
+    };
+    for_each_piece(claims.size(), [&](size_t begin, size_t end) {
+      for (size_t k = begin; k < end; ++k) {
+        fetch_ahead(k);
+        const uint32_t row = claims[k].box();
+        const Corners<double> box = corners_at(row);
+        const auto score = static_cast<double>(input.scores[row]);
+        uint32_t cluster = fused.find(box);
+        if (cluster == FusedBoxes::kNone) {
+          cluster = static_cast<uint32_t>(fused.size());
+          fused.add(box);
+          sums[cluster] = {box, score};
+          fusion.founders.push_back(row);
+        } else {
+          sums[cluster].join(box, score);
+          if (const auto moved = sums[cluster].fused()) fused.move(cluster, *moved);
+        }
+        fusion.clusters[row] = first + cluster;
+      }
+    });
+    for (size_t cluster = 0; cluster < fused.size(); ++cluster) fusion.fused.push_back(fused[cluster]);
+  }
+  return fusion;
+}
+
+}  // namespace hashnms

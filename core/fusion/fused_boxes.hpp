@@ -1,0 +1,371 @@
+// The fused boxes of clusters, which move as these grow, and the one that overlaps a given box most.
+//
+// Fused boxes are filed by shape (the octaves of width and height) and by cell of the centre. IoU > t needs
+// t <= w1/w2 <= 1/t, the same for heights and areas, and |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), the same for dy: so
+// a box asks a few cells of a few shapes. The best IoU found so far takes the place of t. Where a box would have to ask
+// more cells than a shape has boxes, as it may at low thresholds, it tries these one after another.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "boxes/box.hpp"
+#include "support/dispatch.hpp"
+#include "support/large_array.hpp"
+#include "support/seeds.hpp"
+#include "support/tuning.hpp"
+
+namespace hashnms {
+
+class FusedBoxes {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // Of up to `most` clusters; `greatest` are the greatest width and height of any box.
+  FusedBoxes(double iou_threshold, const double greatest[2], size_t most)
+      : threshold_(iou_threshold),
+        least_iou_(iou_threshold < 1e-20 ? 0.0 : iou_threshold * kLess),
+        boxes_(most),
+        filed_(most) {
+    for (int axis = 0; axis < 2; ++axis) {
+      first_octave_[axis] = std::max(exponent_of(greatest[axis]) + 2 - kOctaves, -1022);
+    }
+  }
+
+  size_t size() const { return size_; }
+  const Corners<double>& operator[](size_t cluster) const { return boxes_[cluster].corners; }
+
+  // For the boxes of another label.
+  void clear() {
+    size_ = 0;
+    is_filed_ = false;
+    shapes_.clear();
+  }
+
+  // A new cluster.
+  void add(const Corners<double>& corners) {
+    boxes_[size_++] = {corners, corners.area(), kNone};
+    if (is_filed_) {
+      file(static_cast<uint32_t>(size_ - 1));
+    } else if (size_ > tuning::kFewClusters) {
+      file_all();
+    }
+  }
+
+  void move(uint32_t cluster, const Corners<double>& corners) {
+    boxes_[cluster].corners = corners;
+    boxes_[cluster].area = corners.area();
+    if (!is_filed_) return;
+    const Filed& filed = filed_[cluster];
+    if (filed.shape != kNone && corners.has_area()) {
+      const Shape& shape = shapes_[filed.shape];
+      if (shape.key == key_of(corners) && filed.cell == cell_of(shape, corners)) return;
+    }
+    if (filed.shape != kNone) remove(cluster);
+    file(cluster);
+  }
+
+  // Fetches the cell where a box will look first, and returns its hash.
+  uint32_t fetch_cell(const Corners<double>& corners) const {
+    if (!is_filed_) return 0;
+    const uint32_t key = key_of(corners);
+    if (key_places_[key] == kNone) return 0;
+    const Cell cell = cell_of(shapes_[key_places_[key]], corners);
+    const uint32_t hash = hash_of(key, cell.x, cell.y);
+    prefetch(&slots_[place_of(hash)]);
+    return hash;
+  }
+
+  // Fetches the first box of a cell that has been fetched, and returns its cluster: a guess, 0 if there is none.
+  uint32_t fetch_box(uint32_t hash) const {
+    if (!is_filed_) return 0;
+    const Slot& slot = slots_[place_of(hash)];
+    if (slot.hash != hash || slot.head <= 1) return 0;
+    prefetch(&boxes_[slot.head - 2]);
+    prefetch(&filed_[slot.head - 2]);
+    return slot.head - 2;
+  }
+
+  // The cluster whose fused box has the greatest IoU above the threshold with the box, the earliest of equals; or
+  // kNone.
+  uint32_t find(const Corners<double>& corners) const {
+    if (!corners.has_area()) return kNone;
+    Query query{corners, corners.area(), kNone, threshold_};
+    if (!is_filed_) {
+      for (uint32_t cluster = 0; cluster < size_; ++cluster) compare(cluster, query);
+      return query.best;
+    }
+    const uint32_t own = key_places_[key_of(corners)];
+    if (own != kNone) {  // where most boxes find theirs
+      const Cell cell = cell_of(shapes_[own], corners);
+      compare_cell(hash_of(shapes_[own].key, cell.x, cell.y), query);
+    }
+    // An area near the least double is rounded coarsely, and so is its IoU: ask for any overlap.
+    const double least = query.area < 1e-280 ? 0.0 : query.best == kNone ? least_iou_ : query.iou * kLess;
+    const auto [w_first, w_last] = octaves_near(corners.x2 - corners.x1, 0, least);
+    const auto [h_first, h_last] = octaves_near(corners.y2 - corners.y1, 1, least);
+    if (static_cast<size_t>(w_last - w_first + 1) * static_cast<size_t>(h_last - h_first + 1) > shapes_.size()) {
+      for (const Shape& shape : shapes_) search(shape, least, query);
+      return query.best;
+    }
+    for (int w = w_first; w <= w_last; ++w) {
+      for (int h = h_first; h <= h_last; ++h) {
+        const uint32_t shape = key_places_[static_cast<size_t>(w * kOctaves + h)];
+        if (shape != kNone) search(shapes_[shape], least, query);
+      }
+    }
+    return query.best;
+  }
+
+ private:
+  // Sizes below the least octave are filed in it.
+  static constexpr int kOctaves = 64;
+  static constexpr double kLess = 1.0 - 1e-9;  // more than an IoU and a threshold can be rounded
+
+  struct Box {
+    Corners<double> corners;
+    double area;
+    uint32_t next;  // in its cell
+  };
+  struct Cell {
+    int64_t x, y;
+    bool operator==(const Cell&) const = default;
+  };
+  struct Filed {
+    uint32_t shape;  // kNone: it has no area
+    uint32_t place;  // among the boxes of the shape
+    Cell cell;
+  };
+  struct Shape {
+    uint32_t key;
+    double least[2], greatest[2];  // sizes: width and height
+    double inverse_pitch[2];       // of cells
+    std::vector<uint32_t> clusters;
+  };
+  struct Slot {
+    uint32_t hash, head;  // 0: free; 1: a cell that is empty by now; else the first cluster and 2
+  };
+  struct Query {
+    const Corners<double>& corners;
+    double area;
+    uint32_t best;  // so far, or kNone
+    double iou;     // of the best; at first the threshold
+  };
+
+  static int exponent_of(double size) { return static_cast<int>(std::bit_cast<uint64_t>(size) >> 52 & 0x7ff) - 1023; }
+
+  int octave_of(double size, int axis) const {
+    return std::clamp(exponent_of(size) - first_octave_[axis], 0, kOctaves - 1);
+  }
+
+  uint32_t key_of(const Corners<double>& box) const {
+    return static_cast<uint32_t>(octave_of(box.x2 - box.x1, 0) * kOctaves + octave_of(box.y2 - box.y1, 1));
+  }
+
+  // The octaves in use of sizes that are at least `least` times this one or have it at least `least` times.
+  std::pair<int, int> octaves_near(double size, int axis, double least) const {
+    if (least == 0.0) return {first_used_[axis], last_used_[axis]};
+    return {std::max(octave_of(size * least * kLess, axis), first_used_[axis]),
+            std::min(octave_of(std::min(size / (least * kLess), 1e308), axis), last_used_[axis])};
+  }
+
+  // Beyond 2^62 all cells are alike, which only makes cells larger.
+  static int64_t cell_at(double position, double inverse_pitch) {
+    const double cell = std::clamp(position * inverse_pitch, -0x1p62, 0x1p62);
+    const auto truncated = static_cast<int64_t>(cell);
+    return truncated - (static_cast<double>(truncated) > cell);
+  }
+
+  static Cell cell_of(const Shape& shape, const Corners<double>& box) {
+    return {cell_at(0.5 * box.x1 + 0.5 * box.x2, shape.inverse_pitch[0]),
+            cell_at(0.5 * box.y1 + 0.5 * box.y2, shape.inverse_pitch[1])};
+  }
+
+  // Cells that share a hash share a chain; the trial of a pair sorts that out.
+  uint32_t hash_of(uint32_t key, int64_t x, int64_t y) const {
+    const uint64_t sum = key * seed_ + static_cast<uint64_t>(x) * seed_x_ + static_cast<uint64_t>(y) * seed_y_;
+    const auto hash = static_cast<uint32_t>(sum >> 32);
+    return (hash ^ (hash >> 15)) * 0x2c1b3c6du;
+  }
+
+  size_t place_of(uint32_t hash) const { return hash >> shift_; }
+  size_t following(size_t place) const { return (place + 1) & (slots_.size() - 1); }
+
+  void file_all() {
+    is_filed_ = true;
+    key_places_.assign(size_t{kOctaves} * kOctaves, kNone);
+    for (int axis = 0; axis < 2; ++axis) {
+      first_used_[axis] = kOctaves;
+      last_used_[axis] = -1;
+    }
+    new_table(10);
+    for (uint32_t cluster = 0; cluster < size_; ++cluster) file(cluster);
+  }
+
+  void file(uint32_t cluster) {
+    Box& box = boxes_[cluster];
+    Filed& filed = filed_[cluster];
+    filed.shape = kNone;
+    if (!box.corners.has_area()) return;
+    const uint32_t key = key_of(box.corners);
+    if (key_places_[key] == kNone) add_shape(key);
+    filed.shape = key_places_[key];
+    Shape& shape = shapes_[filed.shape];
+    filed.place = static_cast<uint32_t>(shape.clusters.size());
+    shape.clusters.push_back(cluster);
+    filed.cell = cell_of(shape, box.corners);
+    uint32_t& head = slot_at(hash_of(key, filed.cell.x, filed.cell.y)).head;
+    box.next = head > 1 ? head - 2 : kNone;
+    head = cluster + 2;
+  }
+
+  void remove(uint32_t cluster) {
+    const Filed& filed = filed_[cluster];
+    Shape& shape = shapes_[filed.shape];
+    const uint32_t last = shape.clusters.back();
+    shape.clusters[filed.place] = last;
+    filed_[last].place = filed.place;
+    shape.clusters.pop_back();
+    uint32_t& head = slot_at(hash_of(shape.key, filed.cell.x, filed.cell.y)).head;
+    const uint32_t next = boxes_[cluster].next;
+    if (head == cluster + 2) {
+      head = next == kNone ? 1 : next + 2;
+      return;
+    }
+    uint32_t before = head - 2;
+    while (boxes_[before].next != cluster) before = boxes_[before].next;
+    boxes_[before].next = next;
+  }
+
+  void add_shape(uint32_t key) {
+    key_places_[key] = static_cast<uint32_t>(shapes_.size());
+    Shape& shape = shapes_.emplace_back();
+    shape.key = key;
+    for (int axis = 0; axis < 2; ++axis) {
+      const int octave = static_cast<int>(axis == 0 ? key / kOctaves : key % kOctaves);
+      const int exponent = first_octave_[axis] + octave;
+      shape.least[axis] = octave == 0 ? 0.0 : std::ldexp(1.0, exponent);
+      shape.greatest[axis] = exponent >= 1023 ? std::numeric_limits<double>::max() : std::ldexp(1.0, exponent + 1);
+      shape.inverse_pitch[axis] = std::ldexp(1.0, -exponent);
+      first_used_[axis] = std::min(first_used_[axis], octave);
+      last_used_[axis] = std::max(last_used_[axis], octave);
+    }
+  }
+
+  // The slot of the hash, or a new one.
+  Slot& slot_at(uint32_t hash) {
+    if (2 * (used_ + 1) > slots_.size()) grow();
+    size_t place = place_of(hash);
+    while (slots_[place].head != 0 && slots_[place].hash != hash) place = following(place);
+    Slot& slot = slots_[place];
+    if (slot.head == 0) {
+      slot = {hash, 1};
+      note(hash);
+    }
+    return slot;
+  }
+
+  void note(uint32_t hash) {
+    const uint32_t bit = hash >> filter_shift_;
+    filter_[bit / 64] |= uint64_t(1) << bit % 64;
+    ++used_;
+  }
+
+  void new_table(int log_size) {
+    slots_ = LargeArray<Slot>(size_t(1) << log_size, Filled::with_zeros);
+    shift_ = 32 - log_size;
+    filter_shift_ = std::max(shift_ - 2, 0);
+    filter_ = LargeArray<uint64_t>(size_t(1) << (32 - filter_shift_ - 6), Filled::with_zeros);
+    used_ = 0;
+  }
+
+  // Cells that are empty by now are left behind.
+  void grow() {
+    size_t occupied = 0;
+    for (const Slot& slot : slots_) occupied += slot.head > 1;
+    const LargeArray<Slot> old = std::exchange(slots_, LargeArray<Slot>(0));
+    new_table(32 - shift_ + (4 * occupied > old.size()));
+    for (const Slot& slot : old) {
+      if (slot.head <= 1) continue;
+      size_t place = place_of(slot.hash);
+      while (slots_[place].head != 0) place = following(place);
+      slots_[place] = slot;
+      note(slot.hash);
+    }
+  }
+
+  void compare(uint32_t cluster, Query& query) const {
+    const Box& box = boxes_[cluster];
+    const double found = iou(query.corners, query.area, box.corners, box.area);
+    if (found > query.iou || (found == query.iou && query.best != kNone && cluster < query.best)) {
+      query.iou = found;
+      query.best = cluster;
+    }
+  }
+
+  // Tries the boxes of a shape that can have an IoU of at least `least` with the box.
+  void search(const Shape& shape, double least, Query& query) const {
+    const Corners<double>& box = query.corners;
+    const double sizes[2] = {box.x2 - box.x1, box.y2 - box.y1};
+    const double greatest_area = shape.greatest[0] * shape.greatest[1];
+    if (query.area * least * kLess > greatest_area || shape.least[0] * shape.least[1] * least * kLess > query.area) {
+      return;
+    }
+    const double centers[2] = {0.5 * box.x1 + 0.5 * box.x2, 0.5 * box.y1 + 0.5 * box.y2};
+    const double share = (1.0 - least) / (1.0 + least);
+    int64_t first[2], last[2];
+    double cells = 1;
+    for (int axis = 0; axis < 2; ++axis) {
+      if (sizes[axis] * least * kLess > shape.greatest[axis] || shape.least[axis] * least * kLess > sizes[axis]) return;
+      // Both centres, and what is added to one, are rounded by 2^-53 of themselves at most.
+      const double apart = (0.5 * sizes[axis] + 0.5 * shape.greatest[axis]) * share;
+      const double reach = apart + (std::abs(centers[axis]) + apart) * 0x1p-50;
+      first[axis] = cell_at(centers[axis] - reach, shape.inverse_pitch[axis]);
+      last[axis] = cell_at(centers[axis] + reach, shape.inverse_pitch[axis]);
+      cells *= static_cast<double>(last[axis] - first[axis]) + 1.0;
+    }
+    if (cells > static_cast<double>(shape.clusters.size())) {
+      for (const uint32_t cluster : shape.clusters) compare(cluster, query);
+      return;
+    }
+    for (int64_t y = first[1]; y <= last[1]; ++y) {
+      for (int64_t x = first[0]; x <= last[0]; ++x) {
+        compare_cell(hash_of(shape.key, x, y), query);
+      }
+    }
+  }
+
+  void compare_cell(uint32_t hash, Query& query) const {
+    const uint32_t bit = hash >> filter_shift_;
+    if ((filter_[bit / 64] >> bit % 64 & 1) == 0) return;
+    size_t place = place_of(hash);
+    while (slots_[place].head != 0 && slots_[place].hash != hash) place = following(place);
+    if (slots_[place].head <= 1) return;
+    for (uint32_t cluster = slots_[place].head - 2; cluster != kNone; cluster = boxes_[cluster].next) {
+      compare(cluster, query);
+    }
+  }
+
+  double threshold_, least_iou_;
+  int first_octave_[2];
+  size_t size_ = 0;
+  LargeArray<Box> boxes_;
+  bool is_filed_ = false;  // whether there are so many that they are filed; all below is empty before
+  LargeArray<Filed> filed_;
+  std::vector<Shape> shapes_;
+  std::vector<uint32_t> key_places_;  // key -> place in shapes_
+  int first_used_[2] = {}, last_used_[2] = {};
+  LargeArray<Slot> slots_{0};
+  LargeArray<uint64_t> filter_{0};  // a bit for each hash that has a slot: most cells that are asked have none
+  int shift_ = 0, filter_shift_ = 0;
+  size_t used_ = 0;
+  uint64_t seed_ = seed(3), seed_x_ = seed(1), seed_y_ = seed(2);
+};
+
+}  // namespace hashnms

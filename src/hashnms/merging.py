@@ -1,0 +1,435 @@
+"""Merging: boxes that mean the same object become one box, in place of the best of them alone.
+
+`nmm` and `vote` are exact NMS, after which each kept box takes in what it suppressed; `merge` does that with any
+suppressors. `weighted_boxes_fusion` makes its own clusters, around boxes that move as these grow. docs/merging.md says
+which to take when.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hashnms import _core, _tensors, _validate
+from hashnms._tensors import AnyTensor, Tensor, Values
+from hashnms._validate import Array, BoxFormatName, ConfidenceName, HowName, MetricName
+from hashnms.suppression import nms
+
+Result = TypeVar("Result")
+
+
+class Merged(NamedTuple, Generic[Result]):
+    """Merged boxes by decreasing score: the row of the kept box of each, its merged box and its score."""
+
+    keep: Result
+    boxes: Result
+    scores: Result
+
+
+class Fused(NamedTuple, Generic[Result]):
+    """Fused boxes by decreasing score, their labels and images (None if none were given), and of each row its box."""
+
+    boxes: Result
+    scores: Result
+    labels: Result | None
+    images: Result | None
+    clusters: Result  #: (N,): the place of the row's fused box, -1 for a row that took no part
+
+
+@overload
+def merge(
+    boxes: AnyTensor[Tensor], scores: Values, suppressor: Values, *, how: HowName = ..., box_format: BoxFormatName = ...
+) -> Merged[Tensor]: ...
+@overload
+def merge(
+    boxes: ArrayLike, scores: Values, suppressor: Values, *, how: HowName = ..., box_format: BoxFormatName = ...
+) -> Merged[NDArray[Any]]: ...
+def merge(
+    boxes: Values, scores: Values, suppressor: Values, *, how: HowName = "union", box_format: BoxFormatName = "xyxy"
+) -> Any:
+    """Merge what each kept box suppressed into it. O(N log N).
+
+    Args:
+        boxes: (N, 4), see `hnms` for the types.
+        scores: (N,), any real numbers; from 0 on where how="vote".
+        suppressor: (N,) integers, as `nms(..., return_suppressor=True)` gives them: of each row the kept row that
+            removed it, itself if it is kept, -1 if it is part of nothing.
+        how: "union", the smallest box around all of a group, with their highest score (SAHI's GREEDYNMM); or "vote",
+            the mean of their corners, weighted by scores, with the score of the kept box (box voting).
+        box_format: "xyxy", "xywh" or "cxcywh"; of what comes out, too.
+
+    Returns:
+        `Merged(keep, boxes, scores)`: the kept rows, by decreasing score, ties to the lower row, and the box and score
+        of each. Boxes are in their float type, computed in double and rounded once. A box that nothing was merged into
+        is as it was, to the bit; so is one of a group whose scores are all 0, where how="vote".
+
+    Raises:
+        ValueError, TypeError: as `hnms`; and if a suppressor is no kept row.
+
+    >>> boxes, scores = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]
+    >>> merge(boxes, scores, [0, 0, 2])
+    Merged(keep=array([0, 2]), boxes=array([[ 0.,  0., 11., 10.],
+           [20.,  0., 30., 10.]], dtype=float32), scores=array([0.75, 0.5 ]))
+    >>> merge(boxes, scores, [0, 0, 2], how="vote").boxes[0]
+    array([ 0.25,  0.  , 10.25, 10.  ], dtype=float32)
+    """
+    if _tensors.is_tensor(boxes):
+        return Merged(*_tensors.ops.merge(boxes, scores, suppressor, how, box_format))
+    return Merged(*merge_on_host(boxes, scores, suppressor, how, box_format))
+
+
+@overload
+def nmm(
+    boxes: AnyTensor[Tensor],
+    scores: Values,
+    iou_threshold: float = ...,
+    *,
+    labels: Values | None = ...,
+    images: Values | None = ...,
+    score_threshold: float | None = ...,
+    max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
+    box_format: BoxFormatName = ...,
+) -> Merged[Tensor]: ...
+@overload
+def nmm(
+    boxes: ArrayLike,
+    scores: Values,
+    iou_threshold: float = ...,
+    *,
+    labels: Values | None = ...,
+    images: Values | None = ...,
+    score_threshold: float | None = ...,
+    max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
+    box_format: BoxFormatName = ...,
+) -> Merged[NDArray[Any]]: ...
+def nmm(
+    boxes: Values,
+    scores: Values,
+    iou_threshold: float = 0.5,
+    *,
+    labels: Values | None = None,
+    images: Values | None = None,
+    score_threshold: float | None = None,
+    max_output: int | None = None,
+    metric: MetricName = "iou",
+    inclusive: bool = False,
+    box_format: BoxFormatName = "xyxy",
+) -> Any:
+    """Greedy non-maximum merging: `nms`, then each kept box becomes the smallest box around it and what it suppressed.
+
+    For parts of objects, as tiles of an image cut them. Arguments and errors are those of `nms`, the result is that of
+    `merge`.
+
+    >>> nmm([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]).boxes
+    array([[ 0.,  0., 11., 10.],
+           [20.,  0., 30., 10.]], dtype=float32)
+    """
+    settings = {"score_threshold": score_threshold, "max_output": max_output, "metric": metric, "inclusive": inclusive}
+    return _merged(
+        "union", boxes, scores, iou_threshold, labels=labels, images=images, box_format=box_format, **settings
+    )
+
+
+@overload
+def vote(
+    boxes: AnyTensor[Tensor],
+    scores: Values,
+    iou_threshold: float = ...,
+    *,
+    labels: Values | None = ...,
+    images: Values | None = ...,
+    score_threshold: float | None = ...,
+    max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
+    box_format: BoxFormatName = ...,
+) -> Merged[Tensor]: ...
+@overload
+def vote(
+    boxes: ArrayLike,
+    scores: Values,
+    iou_threshold: float = ...,
+    *,
+    labels: Values | None = ...,
+    images: Values | None = ...,
+    score_threshold: float | None = ...,
+    max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
+    box_format: BoxFormatName = ...,
+) -> Merged[NDArray[Any]]: ...
+def vote(
+    boxes: Values,
+    scores: Values,
+    iou_threshold: float = 0.5,
+    *,
+    labels: Values | None = None,
+    images: Values | None = None,
+    score_threshold: float | None = None,
+    max_output: int | None = None,
+    metric: MetricName = "iou",
+    inclusive: bool = False,
+    box_format: BoxFormatName = "xyxy",
+) -> Any:
+    """Box voting: `nms`, then each kept box becomes the mean of it and what it suppressed, weighted by scores.
+
+    For the noise in the boxes of one detector. Scores must be from 0 on. Other arguments and errors are those of `nms`,
+    the result is that of `merge`.
+
+    >>> vote([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]).boxes
+    array([[ 0.25,  0.  , 10.25, 10.  ],
+           [20.  ,  0.  , 30.  , 10.  ]], dtype=float32)
+    """
+    settings = {"score_threshold": score_threshold, "max_output": max_output, "metric": metric, "inclusive": inclusive}
+    return _merged(
+        "vote", boxes, scores, iou_threshold, labels=labels, images=images, box_format=box_format, **settings
+    )
+
+
+def _merged(how: HowName, boxes: Any, scores: Any, iou_threshold: Any, *, box_format: Any, **settings: Any) -> Any:
+    suppressor = nms(boxes, scores, iou_threshold, box_format=box_format, return_suppressor=True, **settings)[1]
+    return merge(boxes, scores, suppressor, how=how, box_format=box_format)
+
+
+def merge_on_host(boxes: Any, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Array, Array, Array]:
+    """`merge` of arrays, lists or CPU tensors: checked."""
+    box_array, score_array, _, _ = _validate.plain_arrays(boxes, scores, None)
+    box_format = _validate.box_format_value(box_format)
+    _validate.legal_numbers(box_array, score_array, box_format)
+    return merge_groups(box_array, score_array, _validate.suppressor_array(suppressor, len(box_array)), how, box_format)
+
+
+def merge_groups(
+    boxes: Array, scores: Array, suppressor: Array, how: Any, box_format: BoxFormatName, rows: Any = None
+) -> tuple[Array, Array, Array]:
+    """`merge` of legal arrays. Errors call the rows `rows`, if given."""
+    how = _validate.how_value(how)
+    keep = np.flatnonzero(suppressor == np.arange(len(suppressor)))
+    if how == "vote":
+        _validate.scores_from_0(scores, rows)
+    merged, highest = boxes[keep], scores[keep]
+    sizes = np.bincount(suppressor[suppressor >= 0], minlength=len(boxes))
+    several = keep[sizes[keep] > 1]
+    if len(several):
+        # Groups of several rows, one after another; those of each stand together.
+        in_several = np.flatnonzero((suppressor >= 0) & (sizes[suppressor] > 1))
+        members = in_several[np.argsort(suppressor[in_several], kind="stable")]
+        starts = np.concatenate([[0], np.cumsum(sizes[several])[:-1]])
+        places = np.searchsorted(keep, several)
+        if how == "union":
+            merged[places] = _unions(boxes[members], starts, box_format)
+            highest[places] = np.maximum.reduceat(scores[members], starts)
+        else:
+            merged[places] = _means(boxes, scores, members, several, starts, sizes[several])
+    order = np.argsort(-highest, kind="stable")
+    return keep[order], merged[order], highest[order]
+
+
+def _unions(boxes: Array, starts: Array, box_format: BoxFormatName) -> Array:
+    """The smallest box around each group."""
+    first, second = boxes[:, :2].astype(np.float64), boxes[:, 2:].astype(np.float64)
+    if box_format == "cxcywh":
+        first = first - second / 2
+    low = np.minimum.reduceat(first, starts)
+    high = np.maximum.reduceat(second if box_format == "xyxy" else first + second, starts)
+    return in_format(np.concatenate([low, high], axis=1), box_format)
+
+
+def _means(boxes: Array, scores: Array, members: Array, kept: Array, starts: Array, sizes: Array) -> Array:
+    """The mean of each group, weighted by scores. It is the same in every format, for all are linear in the corners.
+
+    Sums are of distances from the kept box, with scores as shares of the highest: they cannot overflow, and equal boxes
+    have their box as their mean.
+    """
+    weights = scores[members].astype(np.float64)
+    highest = np.maximum.reduceat(weights, starts)
+    weights /= np.repeat(np.where(highest > 0, highest, 1.0), sizes)
+    center = boxes[kept].astype(np.float64)
+    apart = boxes[members] / 2 - np.repeat(center, sizes, axis=0) / 2  # halves: of two finite numbers it is finite
+    total = np.add.reduceat(weights, starts)[:, None]
+    shift = np.add.reduceat(weights[:, None] * apart, starts)
+    result: Array = center + 2 * np.divide(shift, total, out=np.zeros_like(shift), where=total > 0)
+    return result
+
+
+def in_format(corners: Array, box_format: BoxFormatName) -> Array:
+    """Corners in double precision as boxes of a format."""
+    if box_format == "xyxy":
+        return corners
+    low, high = corners[:, :2], corners[:, 2:]
+    first = low if box_format == "xywh" else low / 2 + high / 2
+    return np.concatenate([first, high - low], axis=1)
+
+
+def weighted_boxes_fusion(
+    boxes: Values,
+    scores: Values,
+    *,
+    labels: Values | None = None,
+    models: Values | None = None,
+    images: Values | None = None,
+    iou_threshold: float = 0.55,
+    weights: Any = None,
+    score_threshold: float = 0.0,
+    confidence: ConfidenceName = "avg",
+    allows_overflow: bool = False,
+    box_format: BoxFormatName = "xyxy",
+) -> Fused[Any]:
+    """Weighted boxes fusion (Solovyev et al.): the boxes of several models in, one for each cluster out.
+
+    By decreasing score times weight, a box joins the cluster of its label and image whose fused box has the highest IoU
+    with it, if that is above the threshold, the earlier one of equals; else it founds one. The fused box of a cluster
+    is the mean of its boxes, weighted by their scores; it moves with each box that joins. On boxes in [0, 1] clusters
+    and boxes are those of ensemble-boxes 1.0.9, which rounds sums to float32; elsewhere sums are doubles. The cost is
+    O(N log N) for sorting and about O(N) for the rest.
+
+    Args:
+        boxes: (N, 4) of all models and images, see `hnms` for the types. Any coordinates; nothing is clipped.
+        scores: (N,), from 0 on.
+        labels: (N,) whole numbers or None. Boxes of different labels never meet.
+        models: (N,) whole numbers from 0 on: which model a box is of. None: all are of one.
+        images: (N,) whole numbers or None. Boxes of different images never meet.
+        iou_threshold: in [0, 1]. A box joins a cluster where IoU > iou_threshold, strictly; 0 means any overlap.
+        weights: one for each model, from 0 on and not all 0, by which its scores are multiplied. None: 1 for each, up
+            to the greatest of `models`.
+        score_threshold: rows with a score below it take no part (ensemble-boxes' skip_box_thr: a score equal to it
+            does, other than in `nms`).
+        confidence: the score of a fused box. M models of total weight W, n boxes in the cluster:
+            "avg": their mean weighted score * min(n, M) / W; "max": the highest weighted score / the highest weight;
+            "box_and_model_avg": the sum of the weighted scores / the sum of the boxes' weights * the weight of the
+            models in the cluster / W; "absent_model_aware_avg": the sum of the weighted scores / (the sum of the boxes'
+            weights + the weight of the models that are not in the cluster).
+        allows_overflow: whether "avg" takes n in place of min(n, M), so that scores may be above 1.
+        box_format: "xyxy", "xywh" or "cxcywh"; of what comes out, too.
+
+    Returns:
+        `Fused(boxes, scores, labels, images, clusters)` by decreasing score, ties to the lower row of the first box of
+        a cluster. Boxes and scores are in their float types. A cluster of one box has this box, to the bit. A box
+        without area joins nothing and is a cluster of its own (ensemble-boxes leaves it out); where all scores of a
+        cluster are 0 its box is the first. Tensors where boxes are a tensor, on its device.
+
+    Raises:
+        ValueError, TypeError: as `hnms`; for scores and weights below 0 and for models without a weight.
+
+    >>> fused = weighted_boxes_fusion(
+    ...     [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5], models=[0, 1, 1]
+    ... )
+    >>> fused.boxes, fused.scores, fused.clusters
+    (array([[ 0.25,  0.  , 10.25, 10.  ],
+           [20.  ,  0.  , 30.  , 10.  ]], dtype=float32), array([0.5 , 0.25]), array([0, 0, 1]))
+    """
+    arguments = (boxes, scores, labels, models, images)
+    settings = (iou_threshold, weights, score_threshold, confidence, allows_overflow, box_format)
+    if _tensors.is_tensor(boxes):
+        return Fused(*_tensors.ops.fuse(*arguments, *settings))
+    return Fused(*fuse_on_host(*arguments, *settings))
+
+
+def fuse_on_host(
+    boxes: Any,
+    scores: Any,
+    labels: Any,
+    models: Any,
+    images: Any,
+    iou_threshold: Any,
+    weights: Any,
+    score_threshold: Any,
+    confidence: Any,
+    allows_overflow: Any,
+    box_format: Any,
+) -> tuple[Array, Array, Array | None, Array | None, Array]:
+    """`weighted_boxes_fusion` of arrays, lists or CPU tensors: checked."""
+    box_array, score_array, label_array, image_array = _validate.plain_arrays(boxes, scores, labels, images)
+    box_format = _validate.box_format_value(box_format)
+    iou_threshold = _validate.share_value("iou_threshold", iou_threshold)
+    score_threshold = _validate.score_value("score_threshold", score_threshold)
+    confidence = _validate.confidence_value(confidence)
+    model_array = _validate.models_array(models, len(box_array))
+    weight_array = _validate.weights_array(weights, model_array)
+    _validate.legal_numbers(box_array, score_array, box_format)
+    taking_part = np.flatnonzero(score_array.astype(np.float64) >= score_threshold)
+    some_labels, some_images = (
+        None if values is None else values[taking_part] for values in (label_array, image_array)
+    )
+    fused = fuse_clusters(
+        box_array[taking_part], score_array[taking_part], some_labels, some_images, model_array[taking_part],
+        weight_array, iou_threshold, confidence, bool(allows_overflow), box_format, rows=taking_part,
+    )  # fmt: skip
+    founders = taking_part[fused.founders]
+    clusters = np.full(len(box_array), -1)
+    clusters[taking_part] = fused.clusters
+    return (
+        fused.boxes,
+        fused.scores,
+        None if label_array is None else label_array[founders],
+        None if image_array is None else image_array[founders],
+        clusters,
+    )
+
+
+class Clusters(NamedTuple):
+    """Fused boxes by decreasing score."""
+
+    founders: Array  #: the row of the first box of each, which has the highest weighted score
+    boxes: Array
+    scores: Array
+    clusters: Array  #: of each row, the place of its box
+
+
+def fuse_clusters(
+    boxes: Array,
+    scores: Array,
+    labels: Array | None,
+    images: Array | None,
+    models: Array,
+    weights: Array,
+    iou_threshold: float,
+    confidence: ConfidenceName,
+    allows_overflow: bool,
+    box_format: BoxFormatName,
+    rows: Any = None,
+) -> Clusters:
+    """The fused boxes of legal arrays, all of whose rows take part. Errors call these `rows`, if given."""
+    _validate.scores_from_0(scores, rows)
+    weight = weights[models]
+    weighted = scores.astype(np.float64) * weight
+    _validate.fusible(boxes, weighted)
+    result = _core.fuse(boxes, weighted, labels, images, iou_threshold, box_format)
+    assert result is not None, "the core did not take legal arguments of fuse"
+    clusters, founders, fused = result
+    count = len(founders)
+    sizes = np.bincount(clusters, minlength=count)
+    total, total_weight = (np.bincount(clusters, values, count) for values in (weighted, weight))
+    if confidence == "avg":
+        means = total / np.maximum(sizes, 1)
+        final = means * (sizes if allows_overflow else np.minimum(sizes, len(weights))) / weights.sum()
+    elif confidence == "max":
+        final = weighted[founders] / weights.max()
+    else:
+        # Each model of a cluster once.
+        pairs = np.unique(clusters * len(weights) + models)
+        of_models = np.bincount(pairs // len(weights), weights[pairs % len(weights)], count)
+        if confidence == "box_and_model_avg":
+            final = _ratio(total, total_weight) * of_models / weights.sum()
+        else:
+            final = _ratio(total, total_weight + (weights.sum() - of_models))
+    final_scores = final.astype(scores.dtype)
+    in_order = np.lexsort((founders, -final_scores))
+    places = np.empty_like(in_order)
+    places[in_order] = np.arange(count)
+    out = in_format(fused, box_format).astype(boxes.dtype)
+    single = sizes == 1
+    out[single] = boxes[founders[single]]
+    return Clusters(founders[in_order], out[in_order], final_scores[in_order], places[clusters])
+
+
+def _ratio(values: Array, by: Array) -> Array:
+    """0 where all weights are 0."""
+    result: Array = np.divide(values, by, out=np.zeros(len(values)), where=by > 0)
+    return result
