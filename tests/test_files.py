@@ -135,7 +135,7 @@ def test_merging_rewrites_four_fields_of_a_file_an_image(tmp_path):
         "3 0.5  0.5 0.5 0.5 0.75\n3 0.5 0.75 0.5 0.5 0.5\n3 0.1 0.10 0.1 0.1 0.25 7\n"
     )
     suppress(tmp_path / "in", tmp_path / "out", "nmm:0.3", format="yolo")
-    expected = "3 0.5 0.625 0.5 0.75 0.75\n3 0.1 0.10 0.1 0.1 0.25 7\n"
+    expected = "3 0.5  0.625 0.5 0.75 0.75\n3 0.1 0.10 0.1 0.1 0.25 7\n"
     assert (tmp_path / "out" / "a.txt").read_text() == expected
 
 
