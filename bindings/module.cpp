@@ -72,15 +72,18 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
 
 template <bool want_suppressor>
 nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
-               nb::handle score_threshold, nb::handle max_output, nb::handle box_format) {
+               nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
+               nb::handle box_format) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto above = score_threshold_of(score_threshold);
   const auto most = most_boxes(max_output);
-  if (!threshold || !above || !most) return nb::none();
+  const auto measured = metric_of(metric);
+  const auto or_equal = bool_of(inclusive);
+  if (!threshold || !above || !most || !measured || !or_equal || (*or_equal && *threshold == 0.0)) return nb::none();
   return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     std::optional<NewArray<int64_t>> suppressor;
     if (want_suppressor) suppressor.emplace(boxes, std::initializer_list<size_t>{input.count});
-    const NmsOptions options{*threshold, *above, *most, suppressor ? suppressor->data : nullptr};
+    const NmsOptions options{*measured, *threshold, *or_equal, *above, *most, suppressor ? suppressor->data : nullptr};
     const auto kept = unlocked(input.count, [&] { return hashnms::nms(input, options, num_threads); });
     if (!kept) return nb::none();
     const NewArray<int64_t> keep(boxes, {kept->size()});
@@ -91,7 +94,8 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handl
 
 nb::object batched_nms(nb::handle boxes, nb::handle scores, nb::handle idxs, nb::handle iou_threshold) {
   if (idxs.is_none()) return nb::none();
-  return nms<false>(boxes, scores, idxs, nb::none(), iou_threshold, nb::none(), nb::none(), nb::str("xyxy"));
+  return nms<false>(boxes, scores, idxs, nb::none(), iou_threshold, nb::none(), nb::none(), nb::str("iou"),
+                    nb::bool_(false), nb::str("xyxy"));
 }
 
 nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle method,
@@ -201,7 +205,9 @@ nb::object float32_cells(double alpha, double origin) {
 }  // namespace hashnms::bindings
 
 #define HASHNMS_ARRAYS "boxes: object, scores: object, labels: object, images: object, "
-#define HASHNMS_NMS "iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> "
+#define HASHNMS_NMS                                                                                         \
+  "iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, " \
+  "box_format: object) -> "
 #define HASHNMS_FUNCTION \
   "boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object"
 #define HASHNMS_ROWS "numpy.typing.NDArray[numpy.int64]"
@@ -232,11 +238,12 @@ NB_MODULE(_core, m) {
                 " | None"),
         "The best box of each cell, for one hash after another.");
   m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
-        "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "box_format"_a.none(),
+        "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
+        "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def nms(" HASHNMS_ARRAYS HASHNMS_NMS HASHNMS_ROWS " | None"), "The boxes that greedy NMS keeps.");
   m.def("nms_suppressor", &bindings::nms<true>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(),
         "images"_a.none(), "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(),
-        "box_format"_a.none(),
+        "metric"_a.none(), "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def nms_suppressor(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
         "The same, and the suppressor of each box.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),

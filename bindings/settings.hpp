@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "boxes/box.hpp"
+#include "boxes/metric.hpp"
 #include "hash/iou_hash.hpp"
 #include "soft_nms.hpp"
 
@@ -34,6 +35,10 @@ inline std::optional<double> number_in(nb::handle object, double least, double g
 inline std::optional<double> score_threshold_of(nb::handle object) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return object.is_none() ? -kInfinity : number_in(object, -kInfinity, kInfinity);
+}
+
+inline std::optional<bool> bool_of(nb::handle object) {
+  return PyBool_Check(object.ptr()) ? std::optional(object.is(Py_True)) : std::nullopt;
 }
 
 inline std::optional<size_t> count_of(nb::handle object) {
@@ -77,6 +82,13 @@ inline std::optional<BoxFormat> box_format_of(nb::handle object) {
   if (is_name(object, "xyxy")) return BoxFormat::xyxy;
   if (is_name(object, "xywh")) return BoxFormat::xywh;
   if (is_name(object, "cxcywh")) return BoxFormat::cxcywh;
+  return std::nullopt;
+}
+
+inline std::optional<Metric> metric_of(nb::handle object) {
+  if (is_name(object, "iou")) return Metric::iou;
+  if (is_name(object, "ios")) return Metric::ios;
+  if (is_name(object, "diou")) return Metric::diou;
   return std::nullopt;
 }
 

@@ -1,8 +1,10 @@
 // Exact greedy NMS: by decreasing score, a box is kept unless a kept box of its label overlaps it too much.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "boxes/images.hpp"
 #include "boxes/input.hpp"
 #include "boxes/labels.hpp"
+#include "boxes/metric.hpp"
 #include "boxes/scan.hpp"
 #include "greedy/by_label.hpp"
 #include "greedy/in_strips.hpp"
@@ -25,7 +28,9 @@
 namespace hashnms {
 
 struct NmsOptions {
-  double iou_threshold;
+  Metric metric;           // of overlap
+  double iou_threshold;    // a box is suppressed where it overlaps a kept one by more,
+  bool inclusive;          // or by just that; then the threshold is above 0
   double score_threshold;  // boxes need a score above it; -inf for all
   size_t max_output;       // of each image
   int64_t* suppressor;  // of each box: where to write the kept box that removed it, itself, or -1; null if not wanted
@@ -48,7 +53,7 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
 }
 
 // All labels and all boxes together, label by label, or strip by strip: whichever is fastest.
-template <bool want_first, class T, class Score>
+template <bool want_first, Metric metric, class T, class Score>
 LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const Plan<T>& plan,
                                size_t threads, Suppressors& suppressors) {
   // A limit lets one thread stop early, of one image.
@@ -56,22 +61,20 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
   const size_t parts = threads_for(input.count, tuning::kBoxesPerThread, threads);
   if (to_the_end && labels_serve(input, parts)) {
     return nms_by_label(input, options.score_threshold, parts, [&](RankedBoxes<T>& of_label) {
-      keep_greedily<want_first>(of_label, plan, of_label.size(), suppressors);
+      keep_greedily<want_first, metric>(of_label, plan, of_label.size(), suppressors);
     });
   }
   const LabelIds<T> ids(input.labels, input.count);
   if (to_the_end && plan.rule.threshold < T(1)) {
     const auto strips = Strips::dividing(input, plan.rule, parts);
     if (strips.count() > 1) {
-      const auto run = [&]<class Index>() {
+      return with_index<want_first, metric>(plan, [&]<class Index>() {
         return NmsInStrips<T, Score, Index>(input, ids, plan, strips, suppressors).rows(options.score_threshold);
-      };
-      return plan.uses_grid ? run.template operator()<KeptGrid<T, want_first>>()
-                            : run.template operator()<KeptPyramid<T, want_first>>();
+      });
     }
   }
   RankedBoxes<T> ranked(input, ids, claims_above(input, options.score_threshold));
-  keep_greedily<want_first>(ranked, plan, to_the_end ? ranked.size() : options.max_output, suppressors);
+  keep_greedily<want_first, metric>(ranked, plan, to_the_end ? ranked.size() : options.max_output, suppressors);
   return std::move(ranked).kept_rows();
 }
 
@@ -84,10 +87,16 @@ std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsO
   if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
-  const auto plan = Plan<T>::of(input, options.iou_threshold, extents);
+  // What is at least the threshold is above the next lower number.
+  const double threshold = options.inclusive
+                               ? std::nextafter(options.iou_threshold, -std::numeric_limits<double>::infinity())
+                               : options.iou_threshold;
+  const auto plan = Plan<T>::of(input, options.metric, threshold, extents);
   Suppressors suppressors(options.suppressor, input.count);
-  auto rows = suppressors.wanted() ? detail::kept_rows<true>(input, options, plan, threads, suppressors)
-                                   : detail::kept_rows<false>(input, options, plan, threads, suppressors);
+  auto rows = with_metric(options.metric, [&]<Metric metric>() {
+    return suppressors.wanted() ? detail::kept_rows<true, metric>(input, options, plan, threads, suppressors)
+                                : detail::kept_rows<false, metric>(input, options, plan, threads, suppressors);
+  });
   const size_t kept = rows.size();
   keep_first_of_images(rows, input.images, input.count, options.max_output, [](uint32_t row) { return row; });
   if (rows.size() < kept) suppressors.forget_all_except(rows, input.count);

@@ -146,7 +146,8 @@ std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const 
                                             size_t threads) {
   const double below_min_score = std::nextafter(options.min_score, -std::numeric_limits<double>::infinity());
   const auto rows =
-      nms(input, NmsOptions{options.iou_threshold, below_min_score, options.max_output, nullptr}, threads);
+      nms(input, NmsOptions{Metric::iou, options.iou_threshold, false, below_min_score, options.max_output, nullptr},
+          threads);
   if (!rows) return std::nullopt;
   Selection<Score> selection(input.count);
   selection.claims = Claims<Score>(rows->size());

@@ -77,19 +77,25 @@ struct ScoredBox {
   Corners<T> box() const { return {corners[0], corners[1], corners[2], corners[3]}; }
 };
 
-// IoU in T, with the roundings of torchvision's CPU op. NaN, which is above nothing, for two boxes without area;
-// never above 1.
+// The area that two boxes share, in T; never above the area of either.
 template <class T>
-HASHNMS_INLINE T iou(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
+HASHNMS_INLINE T intersection_of(const Corners<T>& a, const Corners<T>& b) {
   const T left = a.x1 > b.x1 ? a.x1 : b.x1, right = a.x2 < b.x2 ? a.x2 : b.x2;
   const T top = a.y1 > b.y1 ? a.y1 : b.y1, bottom = a.y2 < b.y2 ? a.y2 : b.y2;
   const T width = right - left > T(0) ? right - left : T(0);
   const T height = bottom - top > T(0) ? bottom - top : T(0);
-  const T intersection = width * height;
+  return width * height;
+}
+
+// IoU in T, with the roundings of torchvision's CPU op. NaN, which is above nothing, for two boxes without area;
+// never above 1.
+template <class T>
+HASHNMS_INLINE T iou(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
+  const T intersection = intersection_of(a, b);
   return intersection / (area_a + area_b - intersection);
 }
 
-// The greatest T that is not above the threshold: an IoU in T is above the one just when it is above the other.
+// The greatest T that is not above the threshold: a number in T is above the one just when it is above the other.
 template <class T>
 inline T rounded_down(double threshold) {
   const T nearest = static_cast<T>(threshold);

@@ -9,6 +9,8 @@
 #include "boxes/box.hpp"
 #include "boxes/labels.hpp"
 #include "boxes/lanes.hpp"
+#include "boxes/metric.hpp"
+#include "greedy/overlap_rule.hpp"
 #include "greedy/plan.hpp"
 #include "greedy/ranked_boxes.hpp"
 #include "greedy/suppressors.hpp"
@@ -34,10 +36,11 @@ struct FewRanked {
       labels[k] = ranked.label(k);
       by[k] = kNobody;
     }
-    // Boxes that fill up the lanes have no area: their IoU with anything is 0 or NaN.
+    // Boxes that fill up the lanes have no area: they overlap nothing.
     for (size_t k = ranked.size(); k % kTogether != 0; ++k) boxes.set(k, {}), areas[k] = 0, labels[k] = 0, by[k] = 0;
   }
 
+  template <Metric metric>
   HASHNMS_INLINE void keep(size_t kept, size_t count, T threshold) {
     const Corners<T> box = boxes.get(kept);
     const T area = areas[kept];
@@ -46,7 +49,7 @@ struct FewRanked {
     // From where its lanes begin: what was decided before has a lower rank, which stays.
     for (size_t begin = kept / kTogether * kTogether; begin < count; begin += kTogether) {
       for (size_t k = begin; k < begin + kTogether; ++k) {
-        const T overlap = iou(box, area, boxes.get(k), areas[k]);
+        const T overlap = overlap_of<metric>(box, area, boxes.get(k), areas[k]);
         const Rank removed_by = (overlap > threshold) & (labels[k] == label) ? rank : kNobody;
         by[k] = std::min(by[k], removed_by);
       }
@@ -54,7 +57,7 @@ struct FewRanked {
   }
 };
 
-template <class T>
+template <Metric metric, class T>
 HASHNMS_INLINE void keep_few_ranked(RankedBoxes<T>& ranked, T threshold, size_t most, Suppressors& suppressors) {
   const size_t count = ranked.size();
   FewRanked<T> few(ranked);
@@ -62,7 +65,7 @@ HASHNMS_INLINE void keep_few_ranked(RankedBoxes<T>& ranked, T threshold, size_t 
   std::copy(ranked.rows.begin(), ranked.rows.end(), rows);
   for (size_t k = 0; k < count && ranked.kept < most; ++k) {
     if (few.by[k] != few.kNobody) continue;
-    few.keep(k, count, threshold);
+    few.template keep<metric>(k, count, threshold);
     ranked.keep({few.boxes.get(k), few.labels[k], rows[k]});
   }
   if (!suppressors.wanted()) return;
@@ -71,13 +74,21 @@ HASHNMS_INLINE void keep_few_ranked(RankedBoxes<T>& ranked, T threshold, size_t 
   }
 }
 
-HASHNMS_VECTOR_CLONES static void keep_few(RankedBoxes<float>& ranked, float threshold, size_t most,
-                                           Suppressors& suppressors) {
-  keep_few_ranked(ranked, threshold, most, suppressors);
+template <class T>
+HASHNMS_INLINE void keep_few_by(const OverlapRule<T>& rule, RankedBoxes<T>& ranked, size_t most,
+                                Suppressors& suppressors) {
+  with_metric(rule.metric, [&]<Metric metric>() HASHNMS_INLINE_LAMBDA {
+    keep_few_ranked<metric>(ranked, rule.threshold, most, suppressors);
+  });
 }
-HASHNMS_VECTOR_CLONES static void keep_few(RankedBoxes<double>& ranked, double threshold, size_t most,
+
+HASHNMS_VECTOR_CLONES static void keep_few(const OverlapRule<float>& rule, RankedBoxes<float>& ranked, size_t most,
                                            Suppressors& suppressors) {
-  keep_few_ranked(ranked, threshold, most, suppressors);
+  keep_few_by(rule, ranked, most, suppressors);
+}
+HASHNMS_VECTOR_CLONES static void keep_few(const OverlapRule<double>& rule, RankedBoxes<double>& ranked, size_t most,
+                                           Suppressors& suppressors) {
+  keep_few_by(rule, ranked, most, suppressors);
 }
 
 }  // namespace hashnms::detail

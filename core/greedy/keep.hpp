@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "boxes/metric.hpp"
 #include "greedy/few.hpp"
 #include "greedy/kept_grid.hpp"
 #include "greedy/kept_list.hpp"
 #include "greedy/kept_pyramid.hpp"
+#include "greedy/overlap_rule.hpp"
 #include "greedy/plan.hpp"
 #include "greedy/ranked_boxes.hpp"
 #include "greedy/suppressors.hpp"
@@ -38,13 +40,22 @@ HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most,
   });
 }
 
-HASHNMS_VECTOR_CLONES static void keep_with_list(RankedBoxes<float>& ranked, size_t stop, size_t most,
-                                                 KeptList<float>& list, Suppressors& suppressors) {
-  keep_until(ranked, stop, most, list, suppressors);
+template <class T>
+HASHNMS_INLINE void keep_with_list_by(const OverlapRule<T>& rule, RankedBoxes<T>& ranked, size_t stop, size_t most,
+                                      Suppressors& suppressors) {
+  with_metric(rule.metric, [&]<Metric metric>() HASHNMS_INLINE_LAMBDA {
+    KeptList<T, metric> list(rule.threshold);
+    keep_until(ranked, stop, most, list, suppressors);
+  });
 }
-HASHNMS_VECTOR_CLONES static void keep_with_list(RankedBoxes<double>& ranked, size_t stop, size_t most,
-                                                 KeptList<double>& list, Suppressors& suppressors) {
-  keep_until(ranked, stop, most, list, suppressors);
+
+HASHNMS_VECTOR_CLONES static void keep_with_list(const OverlapRule<float>& rule, RankedBoxes<float>& ranked,
+                                                 size_t stop, size_t most, Suppressors& suppressors) {
+  keep_with_list_by(rule, ranked, stop, most, suppressors);
+}
+HASHNMS_VECTOR_CLONES static void keep_with_list(const OverlapRule<double>& rule, RankedBoxes<double>& ranked,
+                                                 size_t stop, size_t most, Suppressors& suppressors) {
+  keep_with_list_by(rule, ranked, stop, most, suppressors);
 }
 
 // Files the boxes kept so far and goes on.
@@ -60,7 +71,7 @@ void keep_with(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Suppres
   keep_until(ranked, most, most, index, suppressors);
 }
 
-// No IoU is above 1.
+// No overlap is above 1.
 template <class T>
 void keep_all(RankedBoxes<T>& ranked, size_t most, Suppressors& suppressors) {
   ranked.kept = std::min(ranked.size(), most);
@@ -69,17 +80,24 @@ void keep_all(RankedBoxes<T>& ranked, size_t most, Suppressors& suppressors) {
 
 }  // namespace detail
 
+// Calls use.operator()<Index>() with the index of the plan.
+template <bool want_first, Metric metric, class T, class Use>
+decltype(auto) with_index(const Plan<T>& plan, const Use& use) {
+  if constexpr (metric != Metric::ios) {  // sizes say nothing about it, so it has no grid
+    if (plan.uses_grid) return use.template operator()<KeptGrid<T, want_first, metric>>();
+  }
+  return use.template operator()<KeptPyramid<T, want_first, metric>>();
+}
+
 // Moves the boxes that are kept, `most` at most, to the front. Suppressors are the first by rank, so they want_first.
-template <bool want_first, class T>
+template <bool want_first, Metric metric, class T>
 void keep_greedily(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Suppressors& suppressors) {
-  const T threshold = plan.rule.threshold;
-  if (threshold >= T(1)) return detail::keep_all(ranked, most, suppressors);
-  if (ranked.size() <= kFewRanked<T>) return detail::keep_few(ranked, threshold, most, suppressors);
-  KeptList<T> list(threshold);
-  detail::keep_with_list(ranked, std::min(most, plan.few_kept), most, list, suppressors);
+  if (plan.rule.threshold >= T(1)) return detail::keep_all(ranked, most, suppressors);
+  if (ranked.size() <= kFewRanked<T>) return detail::keep_few(plan.rule, ranked, most, suppressors);
+  detail::keep_with_list(plan.rule, ranked, std::min(most, plan.few_kept), most, suppressors);
   if (ranked.done() || ranked.kept == most) return;
-  if (plan.uses_grid) return detail::keep_with<KeptGrid<T, want_first>>(ranked, plan, most, suppressors);
-  detail::keep_with<KeptPyramid<T, want_first>>(ranked, plan, most, suppressors);
+  with_index<want_first, metric>(plan,
+                                 [&]<class Index>() { detail::keep_with<Index>(ranked, plan, most, suppressors); });
 }
 
 }  // namespace hashnms

@@ -8,6 +8,7 @@
 
 #include "boxes/box.hpp"
 #include "boxes/labels.hpp"
+#include "boxes/metric.hpp"
 #include "greedy/ranked_boxes.hpp"
 #include "support/dispatch.hpp"
 #include "support/large_array.hpp"
@@ -24,7 +25,7 @@ struct Query {
 
 // A cell is known by its head: 1 + the position of the box kept first in it, 0 if there is none. The boxes themselves
 // stay where they are, in front of the ranked ones. A search wants the first by rank, or any.
-template <class T, bool want_first>
+template <class T, bool want_first, Metric metric>
 class KeptChains {
  public:
   KeptChains(T threshold, const RankedBoxes<T>& boxes)
@@ -48,7 +49,7 @@ class KeptChains {
   HASHNMS_INLINE bool search(uint32_t head, const Query<T>& query, uint32_t& found) const {
     for (uint32_t position = head - 1; position != kNone; position = next_[position]) {
       const Corners<T>& other = kept_[position];
-      if (iou(query.box, query.area, other, other.area()) > threshold_ &&
+      if (overlap_of<metric>(query.box, query.area, other, other.area()) > threshold_ &&
           (!labels_ || labels_[position] == query.label)) {
         found = std::min(found, position);
         if (!want_first) return true;

@@ -13,6 +13,7 @@
 
 #include "boxes/box.hpp"
 #include "boxes/labels.hpp"
+#include "boxes/metric.hpp"
 #include "greedy/bloom_filter.hpp"
 #include "greedy/cell_hash.hpp"
 #include "greedy/grid_geometry.hpp"
@@ -96,7 +97,7 @@ HASHNMS_VECTOR_CLONES static void find_cells_in_vectors(const GridGeometry& geom
 }  // namespace detail
 
 // Finds a kept box that overlaps a given one: the first by rank, or any.
-template <class T, bool want_first>
+template <class T, bool want_first, Metric metric>
 class KeptGrid {
  public:
   using Prepared = GridCells;
@@ -116,10 +117,10 @@ class KeptGrid {
     for (size_t k = 0; k < count; ++k) chains_.fetch(slots_.likely(hash_of_sum(cells.home[k])).head);
   }
 
-  // Takes the next kept box; one without area suppresses nothing and is not filed.
+  // Takes the next kept box; one that suppresses nothing, as one without area, is not filed.
   void add(const Corners<T>& box, LabelId<T>, const GridCells& cells, size_t k) {
     const uint32_t position = chains_.add();
-    if (!box.has_area()) return;
+    if (!can_overlap<metric>(box)) return;
     Slot& slot = slots_.at(hash_of_sum(cells.home[k]));
     if (slot.head != 0) return chains_.chain(slot.head, position);
     slot.head = position + 1;
@@ -129,9 +130,10 @@ class KeptGrid {
     slots_.for_each([&](const Slot& other) { note(other.hash); });
   }
 
-  // The position of a kept box of the label with IoU above the threshold, or kNone. The box is the k-th of `cells`.
+  // The position of a kept box of the label that overlaps the box by more than the threshold, or kNone. The box is the
+  // k-th of `cells`.
   HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const GridCells& cells, size_t k) const {
-    if (!box.has_area()) return kNone;
+    if (!can_overlap<metric>(box)) return kNone;
     const Query<T> query{box, box.area(), label};
     uint32_t found = kNone;
     const uint32_t home = hash_of_sum(cells.home[k]);  // where most boxes find theirs
@@ -180,7 +182,7 @@ class KeptGrid {
 
   GridGeometry geometry_;
   CellFactors factors_;
-  KeptChains<T, want_first> chains_;
+  KeptChains<T, want_first, metric> chains_;
   SlotTable<Slot> slots_;
   BloomFilter occupied_;  // cells
   BloomFilter asked_;     // first cells of four of which one is occupied

@@ -8,12 +8,13 @@
 #include "boxes/box.hpp"
 #include "boxes/labels.hpp"
 #include "boxes/lanes.hpp"
+#include "boxes/metric.hpp"
 #include "greedy/ranked_boxes.hpp"
 #include "support/dispatch.hpp"
 
 namespace hashnms {
 
-template <class T>
+template <class T, Metric metric>
 class KeptList {
  public:
   explicit KeptList(T threshold) : threshold_(threshold) {}
@@ -25,7 +26,7 @@ class KeptList {
   void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
 
   void add(const Corners<T>& box, LabelId<T> label, const Prepared&, size_t) {
-    // Boxes that fill up the lanes have no area: their IoU with anything is 0 or NaN.
+    // Boxes that fill up the lanes have no area: they overlap nothing.
     if (size_ % kLanes == 0) blocks_.emplace_back();
     Block& block = blocks_.back();
     block.boxes.set(size_ % kLanes, box);
@@ -33,7 +34,7 @@ class KeptList {
     block.labels[size_++ % kLanes] = label;
   }
 
-  // The first kept box of the label with IoU above the threshold, or kNone.
+  // The first kept box of the label that overlaps the box by more than the threshold, or kNone.
   HASHNMS_INLINE uint32_t find(const Corners<T>& box, LabelId<T> label, const Prepared&, size_t) const {
     const T area = box.area();
     for (size_t begin = 0; begin < size_; begin += kLanes) {
@@ -41,7 +42,7 @@ class KeptList {
       LabelId<T> hits[kLanes];
       LabelId<T> any = 0;
       for (size_t k = 0; k < kLanes; ++k) {
-        const T overlap = iou(box, area, block.boxes.get(k), block.areas[k]);
+        const T overlap = overlap_of<metric>(box, area, block.boxes.get(k), block.areas[k]);
         hits[k] = (overlap > threshold_) & (block.labels[k] == label);
         any |= hits[k];
       }

@@ -17,6 +17,7 @@
 
 #include "boxes/box.hpp"
 #include "boxes/labels.hpp"
+#include "boxes/metric.hpp"
 #include "greedy/cell_hash.hpp"
 #include "greedy/kept_chains.hpp"
 #include "greedy/plan.hpp"
@@ -65,7 +66,7 @@ inline uint64_t children_within(int64_t block_x, int64_t block_y, CellRange xs, 
 }  // namespace detail
 
 // Finds a kept box that overlaps a given one: the first by rank, or any.
-template <class T, bool want_first>
+template <class T, bool want_first, Metric metric>
 class KeptPyramid {
  public:
   // Nothing is prepared for several boxes at once.
@@ -76,6 +77,7 @@ class KeptPyramid {
   KeptPyramid(const Plan<T>& plan, const RankedBoxes<T>& boxes)
       : least_iou_(plan.rule.least_iou),
         reach_((1.0 - least_iou_) / (1.0 + least_iou_)),
+        least_ios_(plan.rule.least_ios),
         greatest_{plan.rule.sizes[0].greatest, plan.rule.sizes[1].greatest},
         octaves_(plan.shapes.octaves),
         near_(groups_near(least_iou_, octaves_)),
@@ -84,10 +86,10 @@ class KeptPyramid {
 
   void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
 
-  // Takes the next kept box; one without area suppresses nothing and is not filed.
+  // Takes the next kept box; one that suppresses nothing, as one without area, is not filed.
   void add(const Corners<T>& corners, LabelId<T> label, const Prepared&, size_t) {
     const uint32_t position = chains_.add();
-    if (!corners.has_area()) return;
+    if (!can_overlap<metric>(corners)) return;
     const Box box(corners);
     const Shape& shape = shape_at(box);
     const uint64_t sum = shape.sum + factors_.of_label(label);
@@ -106,9 +108,9 @@ class KeptPyramid {
     }
   }
 
-  // The position of a kept box of the label with IoU above the threshold, or kNone.
+  // The position of a kept box of the label that overlaps the box by more than the threshold, or kNone.
   uint32_t find(const Corners<T>& corners, LabelId<T> label, const Prepared&, size_t) const {
-    if (!corners.has_area()) return kNone;
+    if (!can_overlap<metric>(corners)) return kNone;
     const Box box(corners);
     const Query<T> query{corners, corners.area(), label};
     uint32_t found = kNone;
@@ -158,8 +160,18 @@ class KeptPyramid {
   const Shape& shape_at(const Box& box) {
     const uint32_t key = shape_of(box.size[0], box.size[1], octaves_);
     const auto [entry, is_new] = shape_places_.try_emplace(key, static_cast<uint32_t>(shapes_.size()));
+    if (is_new && metric == Metric::ios) return insert_by_area(new_shape(key));
     if (is_new) shapes_.push_back(new_shape(key));
     return shapes_[entry->second];
+  }
+
+  // The largest shape first: a box asks a few cells of a larger one, of a smaller one perhaps many.
+  const Shape& insert_by_area(const Shape& shape) {
+    const auto log_area = [](const Shape& some) { return (some.key >> 16) + (some.key & 0xffff); };
+    const auto is_larger = [&](const Shape& some) { return log_area(some) >= log_area(shape); };
+    const auto place = shapes_.insert(std::find_if_not(shapes_.begin(), shapes_.end(), is_larger), shape);
+    for (size_t k = 0; k < shapes_.size(); ++k) shape_places_[shapes_[k].key] = static_cast<uint32_t>(k);
+    return *place;
   }
 
   Shape new_shape(uint32_t key) const {
@@ -188,6 +200,10 @@ class KeptPyramid {
     const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
     const double greatest_area = shape.greatest[0] * shape.greatest[1];
     const bool area_is_known = area >= 0x1p-900 && area <= 0x1p900;  // else it may be rounded coarsely
+    if constexpr (metric == Metric::ios) {
+      const double most = std::min(box.size[0], shape.greatest[0]) * std::min(box.size[1], shape.greatest[1]);
+      return !area_is_known | (least_area < 0x1p-900) | (most >= std::min(area, least_area) * least_ios_);
+    }
     return (box.size[0] * least_iou_ <= shape.greatest[0]) & (shape.least[0] * least_iou_ <= box.size[0]) &
            (box.size[1] * least_iou_ <= shape.greatest[1]) & (shape.least[1] * least_iou_ <= box.size[1]) &
            (!area_is_known | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
@@ -212,7 +228,8 @@ class KeptPyramid {
     detail::CellRange ranges[2];
     for (int axis = 0; axis < 2; ++axis) {
       // Both centres, and what is added to one, are rounded by 2^-53 of themselves at most.
-      const double apart = (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_;
+      const double apart = metric == Metric::ios ? most_apart(shape, box, axis)
+                                                 : (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_;
       const double reach = apart + (std::abs(box.center[axis]) + apart) * 0x1p-51;
       ranges[axis] = {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
                       detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
@@ -220,14 +237,31 @@ class KeptPyramid {
     const auto few = [&](detail::CellRange range) { return range.last - range.first <= 1; };
     int level = 1;
     while (level < shape.levels && !(few(ranges[0].blocks(level)) && few(ranges[1].blocks(level)))) ++level;
-    const Search search{ranges[0], ranges[1], shape.sum + factors_.of_label(query.label), query};
-    const detail::CellRange xs = ranges[0].blocks(level), ys = ranges[1].blocks(level);
-    for (int64_t y = ys.first; y <= ys.last; ++y) {
-      for (int64_t x = xs.first; x <= xs.last; ++x) {
-        if (search_block(search, level, x, y, found)) return true;
+    const uint64_t sum = shape.sum + factors_.of_label(query.label);
+    if constexpr (metric == Metric::ios) {
+      // What lies inside a large box overlaps it; what lies around its border may be much, and not overlap enough.
+      const detail::CellRange xs = inside(shape, box, 0), ys = inside(shape, box, 1);
+      if (level > 1 && xs.first <= xs.last && ys.first <= ys.last &&
+          search_blocks({xs, ys, sum, query}, level, found)) {
+        return true;
       }
     }
-    return false;
+    return search_blocks({ranges[0], ranges[1], sum, query}, level, found);
+  }
+
+  // How far the centres of the box and one of the shape can be apart: IoS > t needs that they share more than t of the
+  // width of the smaller one, which may be the narrower one. A little more, for the rounding of sizes.
+  double most_apart(const Shape& shape, const Box& box, int axis) const {
+    const double size = box.size[axis];
+    const auto of = [&](double other) { return 0.5 * size + 0.5 * other - least_ios_ * std::min(size, other); };
+    return std::max(of(shape.least[axis]), of(shape.greatest[axis])) + (size + shape.greatest[axis]) * 0x1p-50;
+  }
+
+  // The cells of centres of boxes of the shape that lie inside the box.
+  static detail::CellRange inside(const Shape& shape, const Box& box, int axis) {
+    const double reach = 0.5 * box.size[axis] - 0.5 * shape.greatest[axis];
+    return {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]) + 1,
+            detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis]) - 1};
   }
 
   struct Search {
@@ -235,6 +269,16 @@ class KeptPyramid {
     uint64_t sum;              // of the shape and the label
     const Query<T>& query;
   };
+
+  bool search_blocks(const Search& search, int level, uint32_t& found) const {
+    const detail::CellRange xs = search.xs.blocks(level), ys = search.ys.blocks(level);
+    for (int64_t y = ys.first; y <= ys.last; ++y) {
+      for (int64_t x = xs.first; x <= xs.last; ++x) {
+        if (search_block(search, level, x, y, found)) return true;
+      }
+    }
+    return false;
+  }
 
   bool search_block(const Search& search, int level, int64_t x, int64_t y, uint32_t& found) const {
     const Block* block = blocks_.find(hash_at(search.sum, level, x, y));
@@ -257,12 +301,12 @@ class KeptPyramid {
     return cell && chains_.search(cell->head, search.query, found);
   }
 
-  double least_iou_, reach_, greatest_[2];
+  double least_iou_, reach_, least_ios_, greatest_[2];
   int octaves_;
   uint32_t near_;      // groups of octaves up and down that a box can meet
   size_t few_shapes_;  // up to so many it is faster to look at all than to look up those near
   CellFactors factors_;
-  KeptChains<T, want_first> chains_;
+  KeptChains<T, want_first, metric> chains_;
   std::vector<Shape> shapes_;
   std::unordered_map<uint32_t, uint32_t> shape_places_;
   SlotTable<Cell> cells_;

@@ -7,6 +7,7 @@
 
 #include "boxes/box.hpp"
 #include "boxes/input.hpp"
+#include "boxes/metric.hpp"
 #include "boxes/scan.hpp"
 #include "greedy/grid_geometry.hpp"
 #include "greedy/overlap_rule.hpp"
@@ -19,8 +20,8 @@ namespace hashnms {
 template <class T>
 inline constexpr size_t kFewRanked = tuning::kFewBytesRanked / sizeof(T);
 
-// Kept boxes are found by a list while they are few; then by a grid, or by a pyramid where the threshold is low, some
-// boxes have sizes that floats round coarsely, or some lie too far out for their size.
+// Kept boxes are found by a list while they are few; then by a grid, or by a pyramid where the threshold is low, the
+// metric is IoS, some boxes have sizes that floats round coarsely, or some lie too far out for their size.
 template <class T>
 struct Plan {
   OverlapRule<T> rule;
@@ -29,8 +30,8 @@ struct Plan {
   size_t few_kept;       // up to so many the list serves
 
   template <class Score>
-  static Plan of(const Input<T, Score>& input, double iou_threshold, const Extents& extents) {
-    Plan plan{OverlapRule<T>::of(iou_threshold, extents), false, {}, tuning::kFewKeptForPyramid};
+  static Plan of(const Input<T, Score>& input, Metric metric, double threshold, const Extents& extents) {
+    Plan plan{OverlapRule<T>::of(metric, threshold, extents), false, {}, tuning::kFewKeptForPyramid};
     if (input.count <= kFewRanked<T>) return plan;  // they need no index
     if (plan.rule.ordinary_sizes && plan.rule.least_iou > tuning::kLeastIouOfGrid) {
       plan.uses_grid = all_near(input, extents, GridGeometry(plan.rule.least_iou));

@@ -54,6 +54,14 @@ def _explain_numbers(boxes: Array, scores: Array, *others: Any, rows: Any) -> No
     _validate.legal_numbers(boxes, scores, others[-1], rows)
 
 
+def _explain_nms(
+    boxes: Array, scores: Array, _labels: Any, _images: Any, iou_threshold: float, *others: Any, rows: Any
+) -> None:
+    *_, inclusive, box_format = others
+    _validate.inclusive_threshold(iou_threshold, inclusive)
+    _validate.legal_numbers(boxes, scores, box_format, rows)
+
+
 def _explain_batched_nms(boxes: Array, scores: Array, _groups: Array, _iou_threshold: float, rows: Any) -> None:
     _validate.legal_numbers(boxes, scores, "xyxy", rows)
 
@@ -75,6 +83,8 @@ _nms_settings = (
     _iou_threshold,
     _validate.score_threshold_value,
     _validate.max_output_value,
+    _validate.metric_value,
+    partial(_validate.bool_value, "inclusive"),
     _validate.box_format_value,
 )
 
@@ -85,9 +95,9 @@ HNMS = CoreCall(
     (_validate.alpha_value, _validate.num_hashes_value, _validate.box_format_value),
     _explain_hnms,
 )
-NMS = CoreCall("nms", _core.nms, _validate.plain_arrays, _nms_settings, _explain_numbers)
+NMS = CoreCall("nms", _core.nms, _validate.plain_arrays, _nms_settings, _explain_nms)
 NMS_SUPPRESSOR = CoreCall(
-    "nms_suppressor", _core.nms_suppressor, _validate.plain_arrays, _nms_settings, _explain_numbers
+    "nms_suppressor", _core.nms_suppressor, _validate.plain_arrays, _nms_settings, _explain_nms
 )
 BATCHED_NMS = CoreCall(
     "batched_nms", _core.batched_nms, _validate.grouped_arrays, (_iou_threshold,), _explain_batched_nms

@@ -27,9 +27,9 @@ class Candidates(NamedTuple):
         """As `hashnms.hnms`."""
         return self._with_scores(self._first(self._by_core(HNMS, alpha, num_hashes), most))
 
-    def nms(self, iou_threshold: float, most: int | None) -> tuple[Any, Any]:
+    def nms(self, iou_threshold: float, metric: str, inclusive: bool, most: int | None) -> tuple[Any, Any]:
         """As `hashnms.nms`."""
-        return self._with_scores(self._by_core(NMS, iou_threshold, None, most))
+        return self._with_scores(self._by_core(NMS, iou_threshold, None, most, metric, inclusive))
 
     def soft_nms(
         self, method: str, sigma: float, iou_threshold: float, min_score: float, most: int | None

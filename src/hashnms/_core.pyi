@@ -30,10 +30,10 @@ def hash_seed() -> int:
 def hnms(boxes: object, scores: object, labels: object, images: object, alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The best box of each cell, for one hash after another."""
 
-def nms(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+def nms(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes that greedy NMS keeps."""
 
-def nms_suppressor(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
+def nms_suppressor(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
     """The same, and the suppressor of each box."""
 
 def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:

@@ -28,6 +28,9 @@ Method = TypeVar("Method")
 BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
 BOX_FORMATS: tuple[BoxFormatName, ...] = ("xyxy", "xywh", "cxcywh")
 
+MetricName = Literal["iou", "ios", "diou"]
+METRICS: tuple[MetricName, ...] = ("iou", "ios", "diou")
+
 SoftMethodName = Literal["gaussian", "linear", "hard"]
 SOFT_METHODS: tuple[SoftMethodName, ...] = ("gaussian", "linear", "hard")
 
@@ -174,6 +177,28 @@ def score_value(name: str, score: Any) -> float:
 def method_value(method: Any) -> SoftMethodName:
     """The name of the way Soft-NMS lowers scores."""
     return choice_value("method", method, SOFT_METHODS)
+
+
+def metric_value(metric: Any) -> MetricName:
+    """The name of the overlap that is compared with the threshold."""
+    return choice_value("metric", metric, METRICS)
+
+
+def bool_value(name: str, value: Any) -> bool:
+    """True or False."""
+    value = _python_scalar(value)
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def inclusive_threshold(iou_threshold: float, inclusive: bool) -> None:
+    """Say that a threshold cannot be inclusive."""
+    if inclusive and iou_threshold == 0:
+        raise ValueError(
+            f"iou_threshold must be above 0 where it is inclusive, got {iou_threshold}: every box would suppress every "
+            "other"
+        )
 
 
 def sigma_value(sigma: Any) -> float:

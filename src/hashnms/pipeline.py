@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hashnms import _tensors, _validate
 from hashnms._candidates import Candidates
 from hashnms._tensors import AnyTensor, Tensor, Values
-from hashnms._validate import BoxFormatName, SoftMethodName
+from hashnms._validate import BoxFormatName, MetricName, SoftMethodName
 
 Result = TypeVar("Result")
 
@@ -30,7 +30,7 @@ class Step:
     """One step of a `Suppression`: a frozen dataclass of numbers and names, checked when it is made.
 
     In the short notation it is its name and its values, `name:value/value`. Values at the end may be left out, and are
-    left out beyond the first `_shown` where they are the defaults.
+    left out beyond the first `_shown` where they are the defaults. What is true is written as its name.
     """
 
     _shown: ClassVar[int] = 1
@@ -53,7 +53,7 @@ class Step:
         names = self._written(str(getattr(self, fields(self)[0].name)))
         while len(names) > self._shown and getattr(self, names[-1]) == getattr(type(self), names[-1]):
             names.pop()
-        return f"{_NAMES[type(self)]}:{'/'.join(_text_of(getattr(self, name)) for name in names)}"
+        return f"{_NAMES[type(self)]}:{'/'.join(_text_of(name, getattr(self, name)) for name in names)}"
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,20 @@ class Hnms(Step):
 
 @dataclass(frozen=True)
 class Nms(Step):
-    """`nms`: exact greedy NMS. `nms:0.5`."""
+    """`nms`: exact greedy NMS. `nms:0.5`; with a metric that is not IoU, `nms:0.5/ios`; `nms:0.5/iou/inclusive`."""
 
     iou_threshold: float = 0.5
+    metric: MetricName = "iou"
+    inclusive: bool = False
 
     def __post_init__(self) -> None:
         self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
+        self._set(metric=_validate.metric_value(self.metric))
+        self._set(inclusive=_validate.bool_value("inclusive", self.inclusive))
+        _validate.inclusive_threshold(self.iou_threshold, self.inclusive)
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
-        return candidates.nms(self.iou_threshold, most)
+        return candidates.nms(self.iou_threshold, self.metric, self.inclusive, most)
 
 
 @dataclass(frozen=True)
@@ -299,8 +304,8 @@ class Suppression:
     def to_dict(self) -> dict[str, Any]:
         """As plain dicts, lists, numbers and strings, for JSON and the like.
 
-        >>> Suppression.parse("nms:0.5+limit:9").to_dict()
-        {'steps': [{'step': 'nms', 'iou_threshold': 0.5}, {'step': 'limit', 'k': 9}]}
+        >>> Suppression.parse("hnms:0.7/1+limit:9").to_dict()
+        {'steps': [{'step': 'hnms', 'alpha': 0.7, 'num_hashes': 1}, {'step': 'limit', 'k': 9}]}
         """
         return {"steps": [{"step": _NAMES[type(step)], **asdict(step)} for step in self.steps]}
 
@@ -314,12 +319,19 @@ class Suppression:
 _NAMES = {kind: name for name, kind in STEPS.items()}
 #: A plus sign between steps, not one within a number such as 1e+3.
 _PLUS = re.compile(r"(?<![\d.][eE])\+")
-_PARSERS: dict[Any, tuple[Any, str]] = {int: (int, "an integer"), float: (float, "a number")}
+_NEEDS = {int: "an integer", float: "a number", bool: "left out or that word"}
 
 
-def _text_of(value: Any) -> str:
+def _text_of(name: str, value: Any) -> str:
     """As short as reads back the same, without a plus sign."""
-    return str(value).removesuffix(".0").replace("e+", "e")
+    return name if value is True else str(value).removesuffix(".0").replace("e+", "e")
+
+
+def _value_of(name: str, text: str, kind: Any) -> Any:
+    """What `_text_of` has written."""
+    if kind is bool and text != name:
+        raise ValueError
+    return kind(text) if kind in _NEEDS else text
 
 
 def _parse_step(text: str, start: int, end: int) -> Step:
@@ -337,11 +349,11 @@ def _parse_step(text: str, start: int, end: int) -> Step:
     place = start + len(name_text) + 1
     arguments = {}
     for field_name, value in zip(names, values, strict=False):
-        parse, need = _PARSERS.get(types[field_name], (str, ""))
         try:
-            arguments[field_name] = parse(value.strip())
+            arguments[field_name] = _value_of(field_name, value.strip(), types[field_name])
             kind(**arguments)
         except (ValueError, TypeError) as error:
+            need = _NEEDS.get(types[field_name])
             message = str(error) if field_name in arguments else f"{field_name} must be {need}, got {value!r}"
             raise _unreadable(text, place, value, message) from None
         place += len(value) + 1

@@ -137,10 +137,13 @@ def nms(
     labels: Any = None,
     score_threshold: float | None = None,
     max_output: int | None = None,
+    metric: str = "iou",
+    inclusive: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sec. 2.2: by decreasing score, each box not yet suppressed suppresses those of its label with IoU > threshold.
 
-    Boxes are xyxy; the IoU is computed in their own float type and compared with the threshold as a double. Returns
+    Boxes are xyxy; the IoU, or another metric, is computed in their own float type and compared with the threshold as
+    a double: > or, where that is inclusive, >=. Returns
     the kept indices and the suppressors: of each box, the kept box that removed it, itself if kept, else -1.
     """
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
@@ -157,7 +160,8 @@ def nms(
         suppressor[i] = i
         rest = order[rank + 1 :]
         rest = rest[(suppressor[rest] < 0) & (labels[rest] == labels[i])]
-        suppressor[rest[_iou(boxes[i], boxes[rest]) > iou_threshold]] = i
+        overlap = _METRICS[metric](boxes[i], boxes[rest])
+        suppressor[rest[overlap >= iou_threshold if inclusive else overlap > iou_threshold]] = i
     return np.array(keep, np.int64), suppressor
 
 
@@ -221,10 +225,36 @@ def of_images(
 
 def _iou(box: Any, others: Any) -> Any:
     """In the boxes' own float type, then as double; NaN for two boxes without area, which is above no threshold."""
-    x1, y1, x2, y2 = others.T
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        width = np.maximum(np.minimum(box[2], x2) - np.maximum(box[0], x1), 0)
-        height = np.maximum(np.minimum(box[3], y2) - np.maximum(box[1], y1), 0)
-        intersection = width * height
-        area = (box[2] - box[0]) * (box[3] - box[1])
-        return (intersection / (area + (x2 - x1) * (y2 - y1) - intersection)).astype(np.float64)
+        intersection, area, areas = _intersection(box, others), _areas(box), _areas(others)
+        return (intersection / (area + areas - intersection)).astype(np.float64)
+
+
+def _ios(box: Any, others: Any) -> Any:
+    """Intersection over the smaller area, likewise."""
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        return (_intersection(box, others) / np.minimum(_areas(box), _areas(others))).astype(np.float64)
+
+
+def _diou(box: Any, others: Any) -> Any:
+    """Distance-IoU (Zheng et al., 2020, Eqn. 7); the penalty in double, rounded once to the boxes' type."""
+    a, b = box.astype(np.float64), others.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        between = (a[:2] / 2 + a[2:] / 2) - (b[:, :2] / 2 + b[:, 2:] / 2)
+        around = np.maximum(a[2:], b[:, 2:]) - np.minimum(a[:2], b[:, :2])
+        penalty = (between[:, 0] ** 2 + between[:, 1] ** 2) / (around[:, 0] ** 2 + around[:, 1] ** 2)
+        return (_iou(box, others).astype(others.dtype) - penalty.astype(others.dtype)).astype(np.float64)
+
+
+def _intersection(box: Any, others: Any) -> Any:
+    x1, y1, x2, y2 = others.T
+    width = np.maximum(np.minimum(box[2], x2) - np.maximum(box[0], x1), 0)
+    height = np.maximum(np.minimum(box[3], y2) - np.maximum(box[1], y1), 0)
+    return width * height
+
+
+def _areas(boxes: Any) -> Any:
+    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
+
+
+_METRICS = {"iou": _iou, "ios": _ios, "diou": _diou}

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hashnms import _core, _validate
 from hashnms._calls import BATCHED_NMS, HNMS, NMS, NMS_SUPPRESSOR, SOFT_NMS
 from hashnms._tensors import AnyTensor, Tensor, Values
-from hashnms._validate import BoxFormatName, SoftMethodName
+from hashnms._validate import BoxFormatName, MetricName, SoftMethodName
 from hashnms.hashing import alpha_for_bound
 
 
@@ -101,6 +101,8 @@ def nms(
     images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
     box_format: BoxFormatName = ...,
     return_suppressor: Literal[False] = ...,
 ) -> Tensor: ...
@@ -114,6 +116,8 @@ def nms(
     images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
     box_format: BoxFormatName = ...,
     return_suppressor: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...
@@ -127,6 +131,8 @@ def nms(
     images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
     box_format: BoxFormatName = ...,
     return_suppressor: Literal[False] = ...,
 ) -> NDArray[np.int64]: ...
@@ -140,6 +146,8 @@ def nms(
     images: Values | None = ...,
     score_threshold: float | None = ...,
     max_output: int | None = ...,
+    metric: MetricName = ...,
+    inclusive: bool = ...,
     box_format: BoxFormatName = ...,
     return_suppressor: Literal[True],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
@@ -152,6 +160,8 @@ def nms(
     images: Values | None = None,
     score_threshold: float | None = None,
     max_output: int | None = None,
+    metric: MetricName = "iou",
+    inclusive: bool = False,
     box_format: BoxFormatName = "xyxy",
     return_suppressor: bool = False,
 ) -> Any:
@@ -160,24 +170,34 @@ def nms(
     By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. Kept boxes are found by
     cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above
     1/1024 (docs/nms.md names three exceptions). Below, boxes of all sizes can meet: it grows with the number of sizes.
+    So it does with `metric="ios"`, at any threshold.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
         scores: (N,), any real numbers.
         iou_threshold: in [0, 1]. A box is suppressed where IoU > iou_threshold, strictly; the IoU is computed in the
-            boxes' float type and compared with the threshold as a double.
+            boxes' float type and compared with the threshold as a double. With another `metric`, it is of that.
         labels: (N,) whole numbers or None. Boxes of different labels never meet.
         images: (N,) whole numbers or None. Boxes of different images never meet, and `max_output` counts by image.
         score_threshold: if given, only boxes with a score above it take part.
         max_output: if given, stop when so many boxes of an image are kept, over all labels: the same boxes first,
             faster where there is one image.
+        metric: how much boxes overlap, computed in their float type:
+
+            - "iou": intersection / (area_a + area_b - intersection);
+            - "ios": intersection / min(area_a, area_b), 1 where a box lies in another, however small it is;
+            - "diou": IoU - d2 / c2, the squared distance of the centres over the squared diagonal of the smallest box
+              around both (Zheng et al., 2020): less than IoU where the centres are apart. d2 / c2 is computed in
+              double and rounded once.
+
+            Boxes without area overlap nothing.
+        inclusive: suppress also where it equals the threshold, which must be above 0 then.
         box_format: "xyxy", "xywh" or "cxcywh".
         return_suppressor: also return, for each box, which kept box removed it.
 
     Returns:
         int64 indices of the kept boxes, by decreasing score, ties to the lower index. With `return_suppressor`, a
-        pair of that and an (N,) int64 array: the index of the first kept box whose IoU with the box is above the
-        threshold, the box itself if it is kept, -1 if it fell to `score_threshold` or `max_output` alone.
+        pair of that and an (N,) int64 array: the index of the first kept box that suppresses the box, the box itself if it is kept, -1 if it fell to `score_threshold` or `max_output` alone.
 
     Raises:
         ValueError, TypeError: as `hnms`.
@@ -187,14 +207,20 @@ def nms(
     array([1, 2])
     >>> nms(boxes, [0.8, 0.9, 0.5], 0.5, return_suppressor=True)[1]
     array([1, 1, 2])
+    >>> nms([[0, 0, 10, 10], [4, 4, 6, 6]], [0.9, 0.8], 0.5, metric="ios")
+    array([0])
     """
     if type(boxes) is np.ndarray:
         core = _core.nms_suppressor if return_suppressor else _core.nms
-        result = core(boxes, scores, labels, images, iou_threshold, score_threshold, max_output, box_format)
+        result = core(
+            boxes, scores, labels, images, iou_threshold, score_threshold, max_output, metric, inclusive, box_format
+        )
         if result is not None:
             return result
     call = NMS_SUPPRESSOR if return_suppressor else NMS
-    return call.answer(boxes, scores, labels, images, iou_threshold, score_threshold, max_output, box_format)
+    return call.answer(
+        boxes, scores, labels, images, iou_threshold, score_threshold, max_output, metric, inclusive, box_format
+    )
 
 
 @overload

@@ -116,7 +116,10 @@ def _chain(suppression: Suppression | str) -> Suppression:
 _parsed = lru_cache(maxsize=64)(Suppression.parse)
 _BOXES = "Tensor boxes, Tensor scores, Tensor? labels, Tensor? images, "
 _HNMS = f"({_BOXES}float alpha, int num_hashes, str box_format) -> Tensor"
-_NMS = f"({_BOXES}float iou_threshold, float? score_threshold, int? max_output, str box_format) -> "
+_NMS = (
+    f"({_BOXES}float iou_threshold, float? score_threshold, int? max_output, str metric, bool inclusive, "
+    "str box_format) -> "
+)
 _FUNCTION = "float alpha, float w0, float h0, float bx, float by, str box_format) -> Tensor"
 
 hnms = register(

@@ -1,0 +1,61 @@
+// By how much two boxes overlap, in the ways that people measure it.
+#pragma once
+
+#include "boxes/box.hpp"
+#include "support/dispatch.hpp"
+
+namespace hashnms {
+
+// Intersection over union; over the smaller of the two areas; or IoU less a penalty for centres that are apart.
+enum class Metric : int { iou = 0, ios = 1, diou = 2 };
+
+// In T; NaN, which is above nothing, for two boxes without area. Never above 1. It is the same of (b, a).
+template <class T>
+HASHNMS_INLINE T ios(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
+  return intersection_of(a, b) / (area_a < area_b ? area_a : area_b);
+}
+
+// Distance-IoU (Zheng et al., 2020, Eqn. 7): the penalty is the squared distance of the centres over the squared
+// diagonal of what encloses both, in double, rounded once to T. Never above the IoU.
+template <class T>
+HASHNMS_INLINE T diou(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
+  const double dx = (0.5 * a.x1 + 0.5 * a.x2) - (0.5 * b.x1 + 0.5 * b.x2);
+  const double dy = (0.5 * a.y1 + 0.5 * a.y2) - (0.5 * b.y1 + 0.5 * b.y2);
+  const double width = double(a.x2 > b.x2 ? a.x2 : b.x2) - double(a.x1 < b.x1 ? a.x1 : b.x1);
+  const double height = double(a.y2 > b.y2 ? a.y2 : b.y2) - double(a.y1 < b.y1 ? a.y1 : b.y1);
+  const double penalty = (dx * dx + dy * dy) / (width * width + height * height);
+  return iou(a, area_a, b, area_b) - static_cast<T>(penalty);
+}
+
+template <Metric metric, class T>
+HASHNMS_INLINE T overlap_of(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
+  if constexpr (metric == Metric::ios) {
+    return ios(a, area_a, b, area_b);
+  } else if constexpr (metric == Metric::diou) {
+    return diou(a, area_a, b, area_b);
+  } else {
+    return iou(a, area_a, b, area_b);
+  }
+}
+
+// Whether a box can overlap any by more than a threshold. An area too large for T makes every IoU 0 or NaN; it is not
+// the smaller one of two.
+template <Metric metric, class T>
+HASHNMS_INLINE bool can_overlap(const Corners<T>& box) {
+  return metric == Metric::ios ? box.area() > 0 : box.has_area();
+}
+
+// Calls use.operator()<metric>().
+template <class Use>
+HASHNMS_INLINE decltype(auto) with_metric(Metric metric, const Use& use) {
+  switch (metric) {
+    case Metric::ios:
+      return use.template operator()<Metric::ios>();
+    case Metric::diou:
+      return use.template operator()<Metric::diou>();
+    default:
+      return use.template operator()<Metric::iou>();
+  }
+}
+
+}  // namespace hashnms
