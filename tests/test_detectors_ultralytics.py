@@ -1,5 +1,7 @@
 """Ultralytics' NMS by hashnms, beside its own."""
 
+from unittest.mock import Mock
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -159,19 +161,19 @@ def detections(model, **settings):
 def test_an_accelerated_yolo_detects_the_same_and_can_be_restored(yolo, monkeypatch):
     expected = detections(yolo)
     assert all(len(boxes) > 20 for boxes in expected)
-    calls = []
-    monkeypatch.setattr(adapter, "nms", lambda *args, **kwargs: calls.append(args) or nms(*args, **kwargs))
+    calls = Mock(wraps=nms)
+    monkeypatch.setattr(adapter, "nms", calls)
     assert acceleration(yolo) == {"postprocess": "ultralytics' own"}
     assert accelerate(yolo) is accelerate(yolo) is yolo
     assert acceleration(yolo) == {"postprocess": "exact NMS by hashnms"}
     same(detections(yolo), expected)
-    assert len(calls) == 1  # both images in one
+    assert calls.call_count == 1  # both images in one
     assert theirs.non_max_suppression is stock
     same(detections(yolo, agnostic_nms=True, classes=list(range(40))), _restored(yolo))
     restore(yolo)
     assert acceleration(yolo) == {"postprocess": "ultralytics' own"}
     same(detections(yolo), expected)
-    assert len(calls) == 2
+    assert calls.call_count == 2
 
 
 def _restored(model):
@@ -179,6 +181,22 @@ def _restored(model):
     expected = detections(model, agnostic_nms=True, classes=list(range(40)))
     accelerate(model)
     return expected
+
+
+@pytest.mark.slow
+def test_a_validator_of_an_accelerated_yolo_uses_it(yolo, monkeypatch):
+    calls = Mock(wraps=nms)
+    monkeypatch.setattr(adapter, "nms", calls)
+    validator = yolo._smart_load("validator")(args={"conf": 0.3, "iou": 0.6}, _callbacks=yolo.callbacks)
+    validator.end2end = False
+    raw = predictions(2, 80, 300)
+    expected = validator.postprocess(raw)
+    with accelerated(yolo):
+        validator.run_callbacks("on_val_start")
+        ours = validator.postprocess(raw)
+    assert calls.call_count == 1
+    for one, other in zip(ours, expected, strict=True):
+        assert all(torch.equal(one[field], other[field]) for field in ("bboxes", "conf", "cls", "extra"))
 
 
 @pytest.mark.slow
@@ -193,7 +211,7 @@ def test_a_block_leaves_a_yolo_as_it_was(yolo):
 
 
 def test_settings_of_other_models_and_other_models_are_refused(yolo):
-    with pytest.raises(ValueError, match="final must be None for ultralytics' models, got 'nms:0.5'"):
+    with pytest.raises(ValueError, match=r"final must be None for ultralytics' models, got 'nms:0.5'"):
         accelerate(yolo, final="nms:0.5")
     assert not adapter.is_accelerated(yolo)
     with pytest.raises(TypeError, match="model must be ultralytics' YOLO, got Linear"):

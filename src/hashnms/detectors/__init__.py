@@ -5,8 +5,8 @@
 leads other code's calls of torchvision's NMS to hashnms. `profile(model, images)` shows how the time of a forward pass
 splits. These need torchvision: `pip install "hashnms[detectors]"`.
 
-`hashnms.detectors.ultralytics`, `.sahi` and `.supervision` are what these packages do, by hashnms, each with an extra of
-its name. The last two do without torch.
+`hashnms.detectors.ultralytics`, `.sahi` and `.supervision` are what these packages do, by hashnms, each with an extra
+of its name. The last two do without torch.
 """
 
 from importlib import import_module as _import_module

@@ -16,11 +16,10 @@ def least_float32(threshold: Any, compare: Callable[[Any, Any], Any], dtype: typ
     >>> least_float32(0.25, np.greater_equal), least_float32(0.25, np.greater, np.float64) > 0.25
     (np.float32(0.25), np.True_)
     """
-    near = np.float32(threshold)
-    for number in (np.nextafter(near, np.float32(-np.inf)), near):
-        if compare(np.array([number], dtype), threshold)[0]:
-            return number
-    return np.nextafter(near, np.float32(np.inf))
+    number: np.float32 = np.nextafter(np.float32(threshold), np.float32(-np.inf))
+    while not compare(np.array([number], dtype), threshold)[0]:  # twice at most
+        number = np.nextafter(number, np.float32(np.inf))
+    return number
 
 
 def least_rounding_to(number: np.float32) -> float:

@@ -90,8 +90,9 @@ def nms_hashnms(predictions: NDArray[Any], match_metric: str = "IOU", match_thre
     """
     if len(predictions) == 0 or match_threshold <= 0:  # at 0 boxes that do not touch match, too
         return list(_theirs.nms_numpy(predictions, match_metric, match_threshold))
-    order, _ = _suppressed(predictions, match_metric, match_threshold)
-    return order.tolist()
+    order, keep, _ = _suppressed(predictions, match_metric, match_threshold)
+    kept: list[int] = order[keep].tolist()
+    return kept
 
 
 def greedy_nmm_hashnms(
@@ -103,8 +104,11 @@ def greedy_nmm_hashnms(
     """
     if len(predictions) == 0 or match_threshold <= 0:
         return dict(_theirs.greedy_nmm_numpy(predictions, match_metric, match_threshold))
-    kept, groups = _suppressed(predictions, match_metric, match_threshold)
-    return dict(zip(kept.tolist(), groups, strict=True))
+    order, keep, suppressor = _suppressed(predictions, match_metric, match_threshold)
+    members = order[np.argsort(suppressor, kind="stable")].tolist()  # of a group the kept row comes first
+    ends = np.cumsum(np.bincount(suppressor)[keep]).tolist()
+    starts = [0, *ends[:-1]]
+    return {members[start]: members[start + 1 : end] for start, end in zip(starts, ends, strict=True)}
 
 
 def nmm_hashnms(
@@ -119,27 +123,36 @@ def nmm_hashnms(
 
 def _suppressed(
     predictions: NDArray[Any], match_metric: str, match_threshold: float
-) -> tuple[NDArray[np.int64], list[list[int]]]:
-    """The kept rows in SAHI's order, and for each the rows it suppressed."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The rows in SAHI's order, the places in it that are kept, and for each place the one that suppressed it."""
     if predictions.dtype not in (np.float32, np.float64):
         predictions = predictions.astype(np.float64)
-    boxes, scores = predictions[:, :4], predictions[:, 4]
-    order = np.lexsort((*boxes.T[::-1], -scores))
+    order = _order(predictions)
     threshold = _threshold(len(predictions), predictions.dtype, match_threshold)
     if threshold > 1:
-        return order, [[] for _ in order]
+        return order, np.arange(len(order)), np.arange(len(order))
+    ordered = predictions[order]
     keep, suppressor = nms(
-        boxes[order],
-        scores[order],
+        ordered[:, :4],
+        ordered[:, 4],
         threshold,
         metric="iou" if match_metric == "IOU" else "ios",
         inclusive=True,
         return_suppressor=True,
     )
-    members = np.argsort(suppressor, kind="stable")  # by the kept box, which comes first of its own
-    ends = np.cumsum(np.bincount(suppressor, minlength=len(order))[keep])
-    rows = order[members].tolist()
-    return order[keep], [rows[start + 1 : end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+    return order, keep, suppressor
+
+
+def _order(predictions: NDArray[Any]) -> NDArray[np.int64]:
+    """By decreasing score, where scores tie by x1, y1, x2, y2."""
+    order = np.argsort(-predictions[:, 4], kind="stable")
+    scores = predictions[order, 4]
+    tied = np.flatnonzero(scores[1:] == scores[:-1])
+    if len(tied):
+        places = np.union1d(tied, tied + 1)
+        x1, y1, x2, y2, of_tied, *_ = predictions[order[places]].T
+        order[places] = order[places][np.lexsort((y2, x2, y1, x1, -of_tied))]
+    return order
 
 
 def _threshold(count: int, dtype: np.dtype[Any], match_threshold: float) -> float:

@@ -1,8 +1,8 @@
 """hashnms in supervision: `Detections` in, `Detections` out.
 
-`with_nms`, `with_nmm` and `with_soft_nms` are those of `Detections`. `accelerate()` puts the first two in the place of the
-methods, for `InferenceSlicer` and all else, `restore()` undoes that, `accelerated()` does both around a block. Needs
-supervision: `pip install "hashnms[supervision]"`.
+`with_nms`, `with_nmm` and `with_soft_nms` are those of `Detections`. `accelerate()` puts the first two in the place of
+the methods, for `InferenceSlicer` and all else, `restore()` undoes that, `accelerated()` does both around a block.
+Needs supervision: `pip install "hashnms[supervision]"`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hashnms import nms, soft_nms
+from hashnms._validate import MetricName
 from hashnms.detectors._rounding import least_float32, least_rounding_to
 
 try:
@@ -24,7 +25,7 @@ try:
 except ImportError as error:
     raise ImportError('hashnms.detectors.supervision needs supervision: pip install "hashnms[supervision]"') from error
 
-_METRICS = {OverlapMetric.IOU: "iou", OverlapMetric.IOS: "ios"}
+_METRICS: dict[Any, MetricName] = {OverlapMetric.IOU: "iou", OverlapMetric.IOS: "ios"}
 _METHODS = ("with_nms", "with_nmm")
 _stock = {name: getattr(Detections, name) for name in _METHODS}
 
@@ -136,9 +137,7 @@ def with_soft_nms(
         return detections
     _, labels = _scores_and_labels(detections, 0.5, class_agnostic, "Soft-NMS")
     least = 0.0 if score_threshold is None else max(float(score_threshold), 0.0)
-    keep, decayed = soft_nms(
-        detections.xyxy, detections.confidence, sigma=sigma, min_score=least, labels=labels
-    )
+    keep, decayed = soft_nms(detections.xyxy, detections.confidence, sigma=sigma, min_score=least, labels=labels)
     result = detections.select(np.arange(len(detections)))
     result.confidence[keep] = decayed
     if score_threshold is None:
@@ -211,7 +210,7 @@ def _suppressor(
     if least > 1:
         return np.arange(len(order)), np.arange(len(order))
     return nms(
-        detections.xyxy[order].astype(np.float64, copy=False),
+        np.asarray(detections.xyxy[order], np.float64),
         np.arange(len(order), 0, -1, dtype=np.float64),
         least,
         labels=None if labels is None else labels[order],

@@ -59,7 +59,8 @@ def accelerate(
         for name, value in (("proposals", proposals), ("final", final)):
             if value is not None:
                 raise ValueError(f"{name} must be None for ultralytics' models, got {value!r}")
-        return adapter.accelerate(model)
+        adapter.accelerate(model)
+        return model
     for stand_in in stand_ins(model, proposals, final):
         vars(stand_in.module).update(stand_in.attributes())
     return model
@@ -69,7 +70,8 @@ def restore(model: Model) -> Model:
     """Give a model that was accelerated its own NMS back; one that was not stays as it is. Returns the model."""
     adapter = _adapter(model)
     if adapter is not None:
-        return adapter.restore(model)
+        adapter.restore(model)
+        return model
     for module, place in _found(model):
         if is_accelerated(module, place):
             for name in vars(module)[place.method].attributes():

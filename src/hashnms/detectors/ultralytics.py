@@ -21,9 +21,7 @@ try:
     from ultralytics.engine.model import Model
     from ultralytics.utils.ops import xywh2xyxy
 except ImportError as error:
-    raise ImportError(
-        'hashnms.detectors.ultralytics needs ultralytics: pip install "hashnms[ultralytics]"'
-    ) from error
+    raise ImportError('hashnms.detectors.ultralytics needs ultralytics: pip install "hashnms[ultralytics]"') from error
 
 YOLO = TypeVar("YOLO", bound=Model)
 
@@ -83,7 +81,7 @@ def non_max_suppression(
     Raises:
         ValueError: for thresholds outside [0, 1].
 
-    >>> prediction = torch.tensor([[[50.0, 52.0, 90.0], [50.0, 50.0, 50.0], [20.0] * 3, [20.0] * 3, [0.5, 0.75, 0.875]]])
+    >>> prediction = torch.tensor([[[50.0, 52, 90], [50, 50, 50], [20, 20, 20], [20, 20, 20], [0.5, 0.75, 0.875]]])
     >>> non_max_suppression(prediction)[0]
     tensor([[ 80.0000,  40.0000, 100.0000,  60.0000,   0.8750,   0.0000],
             [ 42.0000,  40.0000,  62.0000,  60.0000,   0.7500,   0.0000]])
