@@ -79,6 +79,7 @@ class KeptPyramid {
         reach_((1.0 - least_iou_) / (1.0 + least_iou_)),
         least_ios_(plan.rule.least_ios),
         greatest_{plan.rule.sizes[0].greatest, plan.rule.sizes[1].greatest},
+        ordinary_sizes_(plan.rule.ordinary_sizes),
         octaves_(plan.shapes.octaves),
         near_(groups_near(least_iou_, octaves_)),
         few_shapes_(near_ == kAllGroups ? kAllGroups : 8 * size_t{2 * near_ + 1} * (2 * near_ + 1)),
@@ -116,6 +117,18 @@ class KeptPyramid {
     uint32_t found = kNone;
     const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most boxes find theirs
     if (search_shape_of(own, box, query, found)) return found;
+    if constexpr (metric == Metric::ios) {
+      // In a much smaller shape the box may meet many that it does not overlap enough: a larger box, which suppresses
+      // it at once, is looked for before.
+      for (const bool smaller : {false, true}) {
+        for (const Shape& shape : shapes_) {
+          if (shape.key != own && is_much_smaller(shape, box) == smaller && search_shape(shape, box, query, found)) {
+            return found;
+          }
+        }
+      }
+      return found;
+    }
     if (shapes_.size() <= few_shapes_) {
       for (const Shape& shape : shapes_) {
         if (shape.key != own && search_shape(shape, box, query, found)) return found;
@@ -160,18 +173,8 @@ class KeptPyramid {
   const Shape& shape_at(const Box& box) {
     const uint32_t key = shape_of(box.size[0], box.size[1], octaves_);
     const auto [entry, is_new] = shape_places_.try_emplace(key, static_cast<uint32_t>(shapes_.size()));
-    if (is_new && metric == Metric::ios) return insert_by_area(new_shape(key));
     if (is_new) shapes_.push_back(new_shape(key));
     return shapes_[entry->second];
-  }
-
-  // The largest shape first: a box asks a few cells of a larger one, of a smaller one perhaps many.
-  const Shape& insert_by_area(const Shape& shape) {
-    const auto log_area = [](const Shape& some) { return (some.key >> 16) + (some.key & 0xffff); };
-    const auto is_larger = [&](const Shape& some) { return log_area(some) >= log_area(shape); };
-    const auto place = shapes_.insert(std::find_if_not(shapes_.begin(), shapes_.end(), is_larger), shape);
-    for (size_t k = 0; k < shapes_.size(); ++k) shape_places_[shapes_[k].key] = static_cast<uint32_t>(k);
-    return *place;
   }
 
   Shape new_shape(uint32_t key) const {
@@ -193,6 +196,10 @@ class KeptPyramid {
     while (std::ldexp(1.0, 3 * shape.levels) < cells && shape.levels < kMostLevels) ++shape.levels;
     shape.sum = (key >> 16) * factors_.width + (key & 0xffff) * factors_.height;
     return shape;
+  }
+
+  static bool is_much_smaller(const Shape& shape, const Box& box) {
+    return (box.size[0] > 8.0 * shape.greatest[0]) | (box.size[1] > 8.0 * shape.greatest[1]);
   }
 
   // Whether the sizes alone let a box of the shape suppress the box.
@@ -226,10 +233,12 @@ class KeptPyramid {
   bool search_shape(const Shape& shape, const Box& box, const Query<T>& query, uint32_t& found) const {
     if (!comparable(shape, box)) return false;
     detail::CellRange ranges[2];
+    const double between = metric == Metric::diou ? most_between(shape, box) : 0.0;
     for (int axis = 0; axis < 2; ++axis) {
       // Both centres, and what is added to one, are rounded by 2^-53 of themselves at most.
-      const double apart = metric == Metric::ios ? most_apart(shape, box, axis)
-                                                 : (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_;
+      double apart = metric == Metric::ios ? most_apart(shape, box, axis)
+                                           : (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_;
+      if (metric == Metric::diou) apart = std::min(apart, between);
       const double reach = apart + (std::abs(box.center[axis]) + apart) * 0x1p-51;
       ranges[axis] = {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
                       detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
@@ -255,6 +264,20 @@ class KeptPyramid {
     const double size = box.size[axis];
     const auto of = [&](double other) { return 0.5 * size + 0.5 * other - least_ios_ * std::min(size, other); };
     return std::max(of(shape.least[axis]), of(shape.greatest[axis])) + (size + shape.greatest[axis]) * 0x1p-50;
+  }
+
+  // The same along any axis: DIoU > t needs d2 / c2 < IoU - t, and IoU is at most the smaller area over the larger one.
+  // Without this a large box would ask for all small ones in it, also where only those near its centre can overlap it
+  // enough. A little more, for rounding; nothing is said where squares or areas may be rounded coarsely.
+  double most_between(const Shape& shape, const Box& box) const {
+    const double width = box.size[0] + shape.greatest[0], height = box.size[1] + shape.greatest[1];
+    const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
+    const double greatest_area = shape.greatest[0] * shape.greatest[1];
+    const double most_iou = std::min(area, greatest_area) / std::max(area, least_area);
+    const double penalty = std::max(std::min(most_iou, 1.0) * (1.0 + 0x1p-10) - least_iou_, 0x1p-200);
+    const double between = std::sqrt(penalty * (width * width + height * height)) * (1.0 + 0x1p-10);
+    const bool is_known = ordinary_sizes_ && between >= 0x1p-400 && between <= 0x1p400 && least_area >= 0x1p-900;
+    return is_known ? between : std::numeric_limits<double>::infinity();
   }
 
   // The cells of centres of boxes of the shape that lie inside the box.
@@ -302,6 +325,7 @@ class KeptPyramid {
   }
 
   double least_iou_, reach_, least_ios_, greatest_[2];
+  bool ordinary_sizes_;
   int octaves_;
   uint32_t near_;      // groups of octaves up and down that a box can meet
   size_t few_shapes_;  // up to so many it is faster to look at all than to look up those near
