@@ -45,7 +45,7 @@ def ultralytics_cases(scene: Scene) -> Iterator[Case]:
     sizes = boxes[:, 2:] - boxes[:, :2]
     raw = torch.cat([boxes[:, :2] + sizes / 2, sizes, scores[:, None]], 1).T[None].contiguous()
     for most in (300, len(boxes)):
-        settings = {"conf_thres": 0.0, "iou_thres": 0.7, "max_det": most, "max_nms": len(boxes)}
+        settings = {"conf_thres": 0.0, "iou_thres": 0.7, "max_det": most, "max_nms": len(boxes), "max_time_img": 1e6}
         yield Case(
             f"ultralytics `non_max_suppression`, {'`max_det=300`' if most == 300 else 'all that is kept'}",
             lambda settings=settings: stock(raw, **settings),
@@ -72,7 +72,7 @@ def sahi_cases(scene: Scene) -> Iterator[Case]:
     for backend, functions in backends.items():
         for (name, (stock, mine)), metric in zip(functions.items(), ("IOU", "IOS"), strict=True):
             yield Case(
-                f"SAHI {name}, {metric} 0.5, beside its backend {backend}",
+                f"SAHI {name}, {metric} 0.5, against its backend {backend}",
                 lambda stock=stock, metric=metric: stock(predictions, metric, 0.5),
                 lambda mine=mine, metric=metric: mine(predictions, metric, 0.5),
                 lambda one, other: one == other,
@@ -105,7 +105,7 @@ def sahi_objects(scene: Scene) -> Iterator[Case]:
         return [(one.bbox.to_xyxy(), one.score.value) for one in found]
 
     yield Case(
-        "SAHI's default, with its merging of objects, beside numpy",
+        "SAHI's default, with its merging of objects, against numpy",
         stock,
         ours,
         lambda one, other: values(one) == values(other),
@@ -141,11 +141,8 @@ def measured(case: Case, boxes: int, memory: float, rounds: int) -> str:
         return "**another answer**"
     times = shortest({"stock": case.stock, "ours": case.ours}, rounds)
     before, after = times["stock"] * 1e3, times["ours"] * 1e3
-    return (
-        f"{before:,.0f} → {after:,.1f} ({before / after:,.0f}x)"
-        if after < 100
-        else (f"{before:,.0f} → {after:,.0f} ({before / after:,.1f}x)")
-    )
+    ratio = before / after
+    return f"{before:,.0f} → {after:,.{1 if after < 100 else 0}f} ({ratio:,.{1 if ratio < 2 else 0}f}x)"
 
 
 def main() -> None:
@@ -167,7 +164,7 @@ def main() -> None:
                         cells.setdefault(case.name, []).append(
                             measured(case, count, arguments.memory, arguments.rounds)
                         )
-    header = [f"ms, one thread, {arguments.preset}", *(f"{count:,} boxes" for count in arguments.boxes)]
+    header = ["ms, the package → with hashnms", *(f"{count:,} boxes" for count in arguments.boxes)]
     print("\n".join(markdown(header, [[name, *values] for name, values in cells.items()])))
 
 

@@ -216,6 +216,8 @@ def test_settings_of_other_models_and_other_models_are_refused(yolo):
     assert not adapter.is_accelerated(yolo)
     with pytest.raises(TypeError, match="model must be ultralytics' YOLO, got Linear"):
         adapter.accelerate(torch.nn.Linear(1, 1))
+    with pytest.raises(ValueError, match="that calls its non_max_suppression, got YOLO for the task classify"):
+        accelerate(YOLO("yolov8n-cls.yaml", verbose=False))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from hashnms import nms
 try:
     import ultralytics.utils.nms as _theirs
     from ultralytics.engine.model import Model
+    from ultralytics.models.yolo.detect import DetectionPredictor
     from ultralytics.utils.ops import xywh2xyxy
 except ImportError as error:
     raise ImportError('hashnms.detectors.ultralytics needs ultralytics: pip install "hashnms[ultralytics]"') from error
@@ -171,9 +172,10 @@ def _taking_part(
 def accelerate(model: YOLO) -> YOLO:
     """Let a YOLO's `predict`, `track` and `val` suppress boxes with hashnms, until `restore`.
 
-    Its predictors and validators get a `postprocess` that runs ultralytics' own with our `non_max_suppression` in the
-    place of theirs. Other models, and this one's training and export, are as before. Callbacks of the model do it, so
-    `model.clear_callback("on_predict_start")` undoes a part.
+    Its predictors and validators, also those of training, get a `postprocess` that runs ultralytics' own with our
+    `non_max_suppression` in the place of theirs: in models that detect boxes, masks or poses. Other models, and this
+    one's export, are as before. Callbacks of the model do it: `model.reset_callbacks()` undoes it, too, for what begins
+    to run afterwards.
 
     >>> from ultralytics import YOLO
     >>> model = YOLO("yolov8n.yaml", verbose=False)
@@ -184,6 +186,9 @@ def accelerate(model: YOLO) -> YOLO:
     """
     if not isinstance(model, Model):
         raise TypeError(f"model must be ultralytics' YOLO, got {type(model).__name__}")
+    if not issubclass(model.task_map[model.task]["predictor"], DetectionPredictor):
+        need = "model must be one of ultralytics' that calls its non_max_suppression"
+        raise ValueError(f"{need}, got {type(model).__name__} for the task {model.task}")
     for event in _EVENTS:
         if _use_hashnms not in model.callbacks[event]:
             model.add_callback(event, _use_hashnms)
