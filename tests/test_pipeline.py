@@ -28,6 +28,8 @@ EXAMPLES = {
     "softnms:hard/0.5/0": [SoftNms("hard", iou_threshold=0.5, min_score=0)],
     "score:-inf+top:0+limit:0": [ScoreThreshold(-np.inf), TopK(0), Limit(0)],
     "softnms:gaussian/1e30+nms:1+nms:0": [SoftNms(sigma=1e30), Nms(1), Nms(0)],
+    "nms:0.5/ios+nms:0.5/iou/inclusive": [Nms(0.5, "ios"), Nms(0.5, inclusive=True)],
+    "nms:0.5/diou/inclusive+limit:5": [Nms(0.5, "diou", True), Limit(5)],
     "hnms:0.30000000000000004/1000": [Hnms(0.1 + 0.2, 1000)],
 }
 
@@ -45,6 +47,8 @@ def test_values_may_be_left_out_and_spaces_put_in():
         [SoftNms("linear", iou_threshold=0.5), Hnms(0.5, 2)]
     )
     assert Suppression.parse(" hnms + nms + softnms:linear ") == Suppression([Hnms(), Nms(), SoftNms("linear")])
+    assert Suppression.parse("nms:0.5/iou") == Suppression([Nms(0.5)])
+    assert Suppression.parse("nms: 0.5 / ios / inclusive ") == Suppression([Nms(0.5, "ios", inclusive=True)])
     assert Suppression.parse("softnms") == Suppression([SoftNms()])
     assert Suppression.parse("softnms:gaussian/1e+3+limit:5") == Suppression([SoftNms(sigma=1000), Limit(5)])
 
@@ -53,11 +57,13 @@ counts = st.integers(0, 10**6)
 shares = st.floats(0, 1)
 scores = st.floats(0, 1e300)
 sigmas = st.floats(1e-30, 1e30)
+metrics = st.sampled_from(["iou", "ios", "diou"])
 steps = st.one_of(
     st.builds(TopK, counts),
     st.builds(Limit, counts),
     st.builds(ScoreThreshold, st.floats(allow_nan=False)),
-    st.builds(Nms, shares),
+    st.builds(Nms, shares, metrics),
+    st.builds(Nms, st.floats(0, 1, exclude_min=True), metrics, st.booleans()),
     st.builds(Hnms, st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(1, 1000)),
     st.builds(SoftNms, st.sampled_from(["gaussian", "linear", "hard"]), sigmas, shares, scores),
 )
@@ -79,11 +85,12 @@ def test_a_dict_survives_json():
         "steps": [
             {"step": "top", "k": 9000},
             {"step": "hnms", "alpha": 0.73, "num_hashes": 1},
-            {"step": "nms", "iou_threshold": 0.5},
+            {"step": "nms", "iou_threshold": 0.5, "metric": "iou", "inclusive": False},
             {"step": "limit", "k": 1000},
         ]
     }
     assert Suppression.from_dict(json.loads(json.dumps(data))) == suppression
+    assert Suppression.from_dict({"steps": [{"step": "nms", "iou_threshold": 0.5}]}) == Suppression([Nms(0.5)])
 
 
 def test_numbers_of_other_types_become_plain_ones():
@@ -118,7 +125,8 @@ def by_hand(chain, boxes, scores, labels):
         if isinstance(step, Hnms):
             kept = hnms(boxes[keep], left, alpha=step.alpha, num_hashes=step.num_hashes, labels=some_labels)
         elif isinstance(step, Nms):
-            kept = nms(boxes[keep], left, step.iou_threshold, labels=some_labels)
+            rule = {"metric": step.metric, "inclusive": step.inclusive}
+            kept = nms(boxes[keep], left, step.iou_threshold, labels=some_labels, **rule)
         elif isinstance(step, SoftNms):
             options = {"method": step.method, "sigma": step.sigma, "iou_threshold": step.iou_threshold}
             kept, decayed = soft_nms(boxes[keep], left, min_score=step.min_score, labels=some_labels, **options)
@@ -141,6 +149,7 @@ TEXTS = [
     "score:0.25",
     "nms:0.5",
     "top:6+hnms:0.5/1+nms:0.3+limit:4",
+    "hnms:0.4/2+nms:0.5/ios/inclusive+limit:4",
     "hnms:0.4/2+softnms:gaussian/0.5+top:2",
     "softnms:linear/0.1+limit:3",
     "softnms:gaussian/0.5/0+nms:0.2+limit:3",
@@ -235,6 +244,17 @@ def test_every_step_refuses_bad_numbers_when_it_is_the_first(name):
         ("hnms:0.7/two", "num_hashes must be an integer, got 'two'\n    hnms:0.7/two\n             ^^^"),
         ("hnms:0.7/1/2", "hnms must be hnms:alpha/num_hashes, got 3 values\n    hnms:0.7/1/2\n               ^"),
         ("nms:", "iou_threshold must be a number, got ''\n    nms:\n        ^"),
+        ("nms:0.5/giou", "metric must be one of iou, ios, diou, got 'giou'\n    nms:0.5/giou\n            ^^^^"),
+        (
+            "nms:0.5/ios/True",
+            "inclusive must be left out or that word, got 'True'\n    nms:0.5/ios/True\n                ^^^^",
+        ),
+        (
+            "nms:0/ios/inclusive",
+            "iou_threshold must be above 0 where it is inclusive, got 0.0: every box would suppress every other\n"
+            "    nms:0/ios/inclusive\n              ^^^^^^^^^",
+        ),
+        ("nms:0.5/ios/inclusive/1", "nms must be nms:iou_threshold/metric/inclusive, got 4 values"),
         ("nms:0.5+top", "top must be top:k, got 'top'\n    nms:0.5+top\n            ^^^"),
         ("top:-1", "k must be at least 0, got -1\n    top:-1\n        ^^"),
         ("softnms:soft", "method must be one of gaussian, linear, hard, got 'soft'"),
@@ -263,13 +283,16 @@ class Unlisted(Nms):
         (lambda: Suppression("nms:0.5"), TypeError, "got 'nms:0.5' (Suppression.parse reads strings)"),
         (lambda: Suppression([Nms(0.5), 0.7]), TypeError, "ScoreThreshold, got 0.7"),
         (lambda: Suppression([Step()]), TypeError, "ScoreThreshold, got Step()"),
-        (lambda: Suppression([Unlisted(0.5)]), TypeError, "ScoreThreshold, got Unlisted(iou_threshold=0.5)"),
+        (lambda: Suppression([Unlisted(0.5)]), TypeError, "ScoreThreshold, got Unlisted(iou_threshold=0.5, "),
         (lambda: TopK(10**5000), ValueError, "k must be at most 9223372036854775807, got an integer of thousands of"),
         (lambda: SoftNms(sigma=10**5000), ValueError, "sigma must be in [1e-30, 1e30], got an integer of thousands of"),
         (lambda: Suppression.parse(None), TypeError, "text must be a string such as 'hnms:0.7/1+nms:0.5', got None"),
         (lambda: Hnms(alpha=0), ValueError, "alpha must be in (0, 1), got 0"),
         (lambda: Hnms(num_hashes=0), ValueError, "num_hashes must be at least 1, got 0"),
         (lambda: Nms("0.5"), TypeError, "iou_threshold must be a number, in [0, 1], got '0.5'"),
+        (lambda: Nms(0.5, "IOU"), ValueError, "metric must be one of iou, ios, diou, got 'IOU'"),
+        (lambda: Nms(0.5, "iou", 1), TypeError, "inclusive must be True or False, got 1"),
+        (lambda: Nms(0, inclusive=True), ValueError, "iou_threshold must be above 0 where it is inclusive, got 0.0"),
         (lambda: SoftNms("gauss"), ValueError, "method must be one of gaussian, linear, hard, got 'gauss'"),
         (lambda: SoftNms(sigma=-1), ValueError, "sigma must be in [1e-30, 1e30], got -1"),
         (lambda: TopK(-1), ValueError, "k must be at least 0, got -1"),

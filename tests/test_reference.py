@@ -12,6 +12,20 @@ def test_nms_suppresses_only_above_the_threshold():
     assert reference.nms(boxes, [0.9, 0.8], 0.3333)[0].tolist() == [0]
 
 
+def test_nms_by_ios_compares_with_the_smaller_area():
+    """A third of the small box lies in the large one."""
+    boxes = np.array([[0, 0, 30, 30], [29, 0, 32, 1]], np.float64)
+    assert reference.nms(boxes, [0.9, 0.8], 1 / 3, metric="ios")[0].tolist() == [0, 1]
+    assert reference.nms(boxes, [0.9, 0.8], 1 / 3, metric="ios", inclusive=True)[0].tolist() == [0]
+
+
+def test_nms_by_diou_takes_off_the_distance_of_centres():
+    """IoU 1/2; centres 1 apart, in a box of 4 x 4: 1/2 - 1/32."""
+    boxes = np.array([[0, 0, 4, 4], [0, 0, 4, 2]], np.float32)
+    assert reference.nms(boxes, [0.9, 0.8], 0.46875, metric="diou")[0].tolist() == [0, 1]
+    assert reference.nms(boxes, [0.9, 0.8], 0.46874, metric="diou")[0].tolist() == [0]
+
+
 def test_nms_keeps_labels_apart_and_breaks_ties_by_index():
     boxes = np.array([[0, 0, 2, 2]] * 3, np.float64)
     assert reference.nms(boxes, [1, 1, 1])[0].tolist() == [0]

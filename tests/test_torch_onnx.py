@@ -103,12 +103,17 @@ def test_a_mask_has_no_shape_that_depends_on_numbers(tmp_path):
 
 def test_what_cannot_be_exported_is_refused():
     class Model(nn.Module):
+        def __init__(self, **settings):
+            super().__init__()
+            self.settings = settings
+
         def forward(self, boxes, scores):
-            return hashnms.nms(boxes, scores)
+            return hashnms.nms(boxes, scores, **self.settings)
 
     tensors = torch.zeros(5, 4), torch.zeros(5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for model, op in ((Model(), "hashnms.nms"), (MultiHNMS(1, 0.999), "hashnms.hnms")):
+        ios = Model(metric="ios", inclusive=True)
+        for model, op in ((Model(), "hashnms.nms"), (ios, "hashnms.nms"), (MultiHNMS(1, 0.999), "hashnms.hnms")):
             with pytest.raises(torch.onnx.OnnxExporterError, match=f"op='{op}'"):
                 torch.onnx.export(model.eval(), tensors, dynamo=True, verbose=False)

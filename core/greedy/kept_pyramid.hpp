@@ -21,49 +21,13 @@
 #include "greedy/cell_hash.hpp"
 #include "greedy/kept_chains.hpp"
 #include "greedy/plan.hpp"
+#include "greedy/pyramid_geometry.hpp"
 #include "greedy/pyramid_shapes.hpp"
 #include "greedy/ranked_boxes.hpp"
+#include "greedy/shape_tiles.hpp"
 #include "greedy/slot_table.hpp"
 
 namespace hashnms {
-
-namespace detail {
-
-struct BoxGeometry {
-  double size[2], center[2];
-
-  template <class T>
-  explicit BoxGeometry(const Corners<T>& box)
-      : size{double(box.x2) - double(box.x1), double(box.y2) - double(box.y1)},
-        center{0.5 * box.x1 + 0.5 * box.x2, 0.5 * box.y1 + 0.5 * box.y2} {}
-};
-
-// A range of cells or blocks along an axis.
-struct CellRange {
-  int64_t first, last;
-
-  CellRange blocks(int level) const { return {first >> 3 * level, last >> 3 * level}; }
-};
-
-// The cell of a position; beyond 2^62 all are alike, which only makes cells larger.
-inline int64_t cell_at(double position, double inverse_pitch) {
-  constexpr double kLargest = std::numeric_limits<double>::max();
-  const double cell = std::clamp(std::clamp(position, -kLargest, kLargest) * inverse_pitch, -0x1p62, 0x1p62);
-  const auto truncated = static_cast<int64_t>(cell);
-  return truncated - (static_cast<double>(truncated) > cell);
-}
-
-// Which of the children of a block, row by row, lie in the ranges.
-inline uint64_t children_within(int64_t block_x, int64_t block_y, CellRange xs, CellRange ys) {
-  const auto inside = [](int64_t block, CellRange range) {
-    return CellRange{std::max<int64_t>(range.first - 8 * block, 0), std::min<int64_t>(range.last - 8 * block, 7)};
-  };
-  const CellRange across = inside(block_x, xs), down = inside(block_y, ys);
-  const uint64_t row = ((uint64_t(2) << across.last) - (uint64_t(1) << across.first)) * 0x0101010101010101u;
-  return row & (~uint64_t(0) << 8 * down.first) & (~uint64_t(0) >> 8 * (7 - down.last));
-}
-
-}  // namespace detail
 
 // Finds a kept box that overlaps a given one: the first by rank, or any.
 template <class T, bool want_first, Metric metric>
@@ -75,15 +39,12 @@ class KeptPyramid {
   };
 
   KeptPyramid(const Plan<T>& plan, const RankedBoxes<T>& boxes)
-      : least_iou_(plan.rule.least_iou),
-        reach_((1.0 - least_iou_) / (1.0 + least_iou_)),
-        least_ios_(plan.rule.least_ios),
-        greatest_{plan.rule.sizes[0].greatest, plan.rule.sizes[1].greatest},
-        ordinary_sizes_(plan.rule.ordinary_sizes),
+      : geometry_(plan.rule, plan.shapes.octaves),
         octaves_(plan.shapes.octaves),
-        near_(groups_near(least_iou_, octaves_)),
+        near_(groups_near(plan.rule.least_iou, octaves_)),
         few_shapes_(near_ == kAllGroups ? kAllGroups : 8 * size_t{2 * near_ + 1} * (2 * near_ + 1)),
-        chains_(plan.rule.threshold, boxes) {}
+        chains_(plan.rule.threshold, boxes),
+        tiles_(plan.shapes.tile) {}
 
   void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
 
@@ -94,6 +55,9 @@ class KeptPyramid {
     const Box box(corners);
     const Shape& shape = shape_at(box);
     const uint64_t sum = shape.sum + factors_.of_label(label);
+    if (metric == Metric::ios) {
+      tiles_.note(corners, factors_.of_label(label), static_cast<size_t>(&shape - shapes_.data()));
+    }
     int64_t x = detail::cell_at(box.center[0], shape.inverse_pitch[0]);
     int64_t y = detail::cell_at(box.center[1], shape.inverse_pitch[1]);
     Cell& cell = cells_.at(hash_at(sum, 0, x, y));
@@ -118,12 +82,17 @@ class KeptPyramid {
     const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most boxes find theirs
     if (search_shape_of(own, box, query, found)) return found;
     if constexpr (metric == Metric::ios) {
+      const uint64_t around = tiles_.around(corners, factors_.of_label(label));
       // In a much smaller shape the box may meet many that it does not overlap enough: a larger box, which suppresses
       // it at once, is looked for before.
       for (const bool smaller : {false, true}) {
-        for (const Shape& shape : shapes_) {
-          if (shape.key != own && is_much_smaller(shape, box) == smaller && search_shape(shape, box, query, found)) {
-            return found;
+        for (uint64_t left = around; left != 0; left &= left - 1) {
+          for (size_t k = static_cast<size_t>(std::countr_zero(left)); k < shapes_.size(); k += 64) {
+            const Shape& shape = shapes_[k];
+            if (shape.key != own && PyramidGeometry<metric>::much_smaller(shape, box) == smaller &&
+                search_shape(shape, box, query, found)) {
+              return found;
+            }
           }
         }
       }
@@ -146,16 +115,9 @@ class KeptPyramid {
 
  private:
   using Box = detail::BoxGeometry;
+  using Shape = PyramidShape;
   static constexpr uint32_t kAllGroups = 4096;  // more than there are
-  static constexpr int kMostLevels = 21;        // 8^21 cells are all there are
 
-  struct Shape {
-    uint32_t key;                  // see shape_of()
-    double least[2], greatest[2];  // sizes: width and height
-    double inverse_pitch[2];       // of cells, see new_shape()
-    int levels;                    // of blocks
-    uint64_t sum;                  // of its classes of sizes, for hashes
-  };
   struct Cell {
     uint32_t hash, head;  // see KeptChains
   };
@@ -173,47 +135,11 @@ class KeptPyramid {
   const Shape& shape_at(const Box& box) {
     const uint32_t key = shape_of(box.size[0], box.size[1], octaves_);
     const auto [entry, is_new] = shape_places_.try_emplace(key, static_cast<uint32_t>(shapes_.size()));
-    if (is_new) shapes_.push_back(new_shape(key));
+    if (is_new) {
+      shapes_.push_back(geometry_.new_shape(key));
+      shapes_.back().sum = (key >> 16) * factors_.width + (key & 0xffff) * factors_.height;
+    }
     return shapes_[entry->second];
-  }
-
-  Shape new_shape(uint32_t key) const {
-    Shape shape{};
-    shape.key = key;
-    double cells = 0;  // that the largest box reaches over
-    // Cells are as large as the least box, or as far as boxes that meet can be apart if that is less.
-    const int finer = reach_ > 0.5 ? 0 : -std::ilogb(reach_) - 1;
-    for (int axis = 0; axis < 2; ++axis) {
-      const int group = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff);
-      const int octave = group * octaves_ + kLeastOctave;
-      shape.least[axis] = group == 0 ? 0.0 : std::ldexp(1.0, octave);
-      shape.greatest[axis] = std::min(std::ldexp(1.0, octave + octaves_), std::numeric_limits<double>::max());
-      shape.inverse_pitch[axis] = std::ldexp(1.0, std::min(finer - octave, 1022));
-      const double largest = std::min(greatest_[axis], shape.greatest[axis] / least_iou_);
-      cells = std::max(cells, (largest + shape.greatest[axis]) * reach_ * shape.inverse_pitch[axis] + 1.0);
-    }
-    shape.levels = 1;  // or as many as it takes to ask two blocks a side
-    while (std::ldexp(1.0, 3 * shape.levels) < cells && shape.levels < kMostLevels) ++shape.levels;
-    shape.sum = (key >> 16) * factors_.width + (key & 0xffff) * factors_.height;
-    return shape;
-  }
-
-  static bool is_much_smaller(const Shape& shape, const Box& box) {
-    return (box.size[0] > 8.0 * shape.greatest[0]) | (box.size[1] > 8.0 * shape.greatest[1]);
-  }
-
-  // Whether the sizes alone let a box of the shape suppress the box.
-  bool comparable(const Shape& shape, const Box& box) const {
-    const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
-    const double greatest_area = shape.greatest[0] * shape.greatest[1];
-    const bool area_is_known = area >= 0x1p-900 && area <= 0x1p900;  // else it may be rounded coarsely
-    if constexpr (metric == Metric::ios) {
-      const double most = std::min(box.size[0], shape.greatest[0]) * std::min(box.size[1], shape.greatest[1]);
-      return !area_is_known | (least_area < 0x1p-900) | (most >= std::min(area, least_area) * least_ios_);
-    }
-    return (box.size[0] * least_iou_ <= shape.greatest[0]) & (shape.least[0] * least_iou_ <= box.size[0]) &
-           (box.size[1] * least_iou_ <= shape.greatest[1]) & (shape.least[1] * least_iou_ <= box.size[1]) &
-           (!area_is_known | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
   }
 
   // Sizes of which one is at least `least_iou` times the other lie so many groups of octaves apart at most.
@@ -231,60 +157,21 @@ class KeptPyramid {
   }
 
   bool search_shape(const Shape& shape, const Box& box, const Query<T>& query, uint32_t& found) const {
-    if (!comparable(shape, box)) return false;
-    detail::CellRange ranges[2];
-    const double between = metric == Metric::diou ? most_between(shape, box) : 0.0;
-    for (int axis = 0; axis < 2; ++axis) {
-      // Both centres, and what is added to one, are rounded by 2^-53 of themselves at most.
-      double apart = metric == Metric::ios ? most_apart(shape, box, axis)
-                                           : (0.5 * box.size[axis] + 0.5 * shape.greatest[axis]) * reach_;
-      if (metric == Metric::diou) apart = std::min(apart, between);
-      const double reach = apart + (std::abs(box.center[axis]) + apart) * 0x1p-51;
-      ranges[axis] = {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
-                      detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
-    }
+    if (!geometry_.comparable(shape, box)) return false;
+    const detail::CellRange ranges[2] = {geometry_.asked(shape, box, 0), geometry_.asked(shape, box, 1)};
     const auto few = [&](detail::CellRange range) { return range.last - range.first <= 1; };
     int level = 1;
     while (level < shape.levels && !(few(ranges[0].blocks(level)) && few(ranges[1].blocks(level)))) ++level;
     const uint64_t sum = shape.sum + factors_.of_label(query.label);
     if constexpr (metric == Metric::ios) {
       // What lies inside a large box overlaps it; what lies around its border may be much, and not overlap enough.
-      const detail::CellRange xs = inside(shape, box, 0), ys = inside(shape, box, 1);
+      const detail::CellRange xs = geometry_.inside(shape, box, 0), ys = geometry_.inside(shape, box, 1);
       if (level > 1 && xs.first <= xs.last && ys.first <= ys.last &&
           search_blocks({xs, ys, sum, query}, level, found)) {
         return true;
       }
     }
     return search_blocks({ranges[0], ranges[1], sum, query}, level, found);
-  }
-
-  // How far the centres of the box and one of the shape can be apart: IoS > t needs that they share more than t of the
-  // width of the smaller one, which may be the narrower one. A little more, for the rounding of sizes.
-  double most_apart(const Shape& shape, const Box& box, int axis) const {
-    const double size = box.size[axis];
-    const auto of = [&](double other) { return 0.5 * size + 0.5 * other - least_ios_ * std::min(size, other); };
-    return std::max(of(shape.least[axis]), of(shape.greatest[axis])) + (size + shape.greatest[axis]) * 0x1p-50;
-  }
-
-  // The same along any axis: DIoU > t needs d2 / c2 < IoU - t, and IoU is at most the smaller area over the larger one.
-  // Without this a large box would ask for all small ones in it, also where only those near its centre can overlap it
-  // enough. A little more, for rounding; nothing is said where squares or areas may be rounded coarsely.
-  double most_between(const Shape& shape, const Box& box) const {
-    const double width = box.size[0] + shape.greatest[0], height = box.size[1] + shape.greatest[1];
-    const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
-    const double greatest_area = shape.greatest[0] * shape.greatest[1];
-    const double most_iou = std::min(area, greatest_area) / std::max(area, least_area);
-    const double penalty = std::max(std::min(most_iou, 1.0) * (1.0 + 0x1p-10) - least_iou_, 0x1p-200);
-    const double between = std::sqrt(penalty * (width * width + height * height)) * (1.0 + 0x1p-10);
-    const bool is_known = ordinary_sizes_ && between >= 0x1p-400 && between <= 0x1p400 && least_area >= 0x1p-900;
-    return is_known ? between : std::numeric_limits<double>::infinity();
-  }
-
-  // The cells of centres of boxes of the shape that lie inside the box.
-  static detail::CellRange inside(const Shape& shape, const Box& box, int axis) {
-    const double reach = 0.5 * box.size[axis] - 0.5 * shape.greatest[axis];
-    return {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]) + 1,
-            detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis]) - 1};
   }
 
   struct Search {
@@ -324,8 +211,7 @@ class KeptPyramid {
     return cell && chains_.search(cell->head, search.query, found);
   }
 
-  double least_iou_, reach_, least_ios_, greatest_[2];
-  bool ordinary_sizes_;
+  PyramidGeometry<metric> geometry_;
   int octaves_;
   uint32_t near_;      // groups of octaves up and down that a box can meet
   size_t few_shapes_;  // up to so many it is faster to look at all than to look up those near
@@ -335,6 +221,7 @@ class KeptPyramid {
   std::unordered_map<uint32_t, uint32_t> shape_places_;
   SlotTable<Cell> cells_;
   SlotTable<Block> blocks_;
+  ShapeTiles tiles_;  // of IoS
 };
 
 }  // namespace hashnms

@@ -29,8 +29,9 @@ inline uint32_t shape_of(double width, double height, int octaves) {
 }
 
 struct PyramidShapes {
-  int octaves = 1;   // of sizes that are treated alike,
-  size_t count = 1;  // and how many shapes that gives, about, up to tuning::kFewShapes
+  int octaves = 1;              // of sizes that are treated alike,
+  size_t count = 1;             // and how many shapes that gives, about, up to tuning::kFewShapes
+  double tile[2] = {1.0, 1.0};  // of shape_tiles.hpp
 
   // So many octaves that the shapes are few in a sample of the boxes, for a search goes through those near its own. No
   // more than boxes that meet can be apart, so that those of a shape are of about one size; 0 of least_iou means any.
@@ -43,7 +44,10 @@ struct PyramidShapes {
       const Corners<T> box = input.corners(input.sampled_row(k));
       if (box.has_area()) boxes.push_back(box);
     }
-    for (PyramidShapes shapes;; ++shapes.octaves) {
+    PyramidShapes shapes;
+    shapes.tile[0] = tile_of(boxes, [](const Corners<T>& box) { return double(box.x2) - double(box.x1); });
+    shapes.tile[1] = tile_of(boxes, [](const Corners<T>& box) { return double(box.y2) - double(box.y1); });
+    for (;; ++shapes.octaves) {
       std::unordered_set<uint32_t> different;
       for (const Corners<T>& box : boxes) {
         different.insert(shape_of(double(box.x2) - double(box.x1), double(box.y2) - double(box.y1), shapes.octaves));
@@ -51,6 +55,17 @@ struct PyramidShapes {
       shapes.count = std::min(different.size(), tuning::kFewShapes);
       if (different.size() <= tuning::kFewShapes || shapes.octaves >= most_octaves) return shapes;
     }
+  }
+
+ private:
+  // Some times the usual size.
+  template <class T, class SizeOf>
+  static double tile_of(std::vector<Corners<T>>& boxes, const SizeOf& size_of) {
+    if (boxes.empty()) return 1.0;
+    const auto middle = boxes.begin() + boxes.size() / 2;
+    std::nth_element(boxes.begin(), middle, boxes.end(),
+                     [&](const auto& a, const auto& b) { return size_of(a) < size_of(b); });
+    return std::clamp(tuning::kUsualSizesPerTile * size_of(*middle), 0x1p-1000, 0x1p1000);
   }
 };
 

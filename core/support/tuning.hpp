@@ -28,6 +28,7 @@ inline constexpr size_t kFewKeptForGrid = 64;      // kept boxes up to which the
 inline constexpr size_t kFewKeptForPyramid = 512;  // and than the pyramid: this,
 inline constexpr size_t kFewKeptPerShape = 32;     // or so many for each shape if that is more
 inline constexpr size_t kFewShapes = 64;           // shapes that a pyramid should have at most
+inline constexpr double kUsualSizesPerTile = 2;    // of the tiles of greedy/shape_tiles.hpp
 // python -m benchmarks.nms --labels
 inline constexpr size_t kManyForLabels = size_t(1) << 13;      // boxes from which on label by label can be faster:
 inline constexpr size_t kEnoughLabels = 10;                    // with so many labels,

@@ -197,7 +197,8 @@ def nms(
 
     Returns:
         int64 indices of the kept boxes, by decreasing score, ties to the lower index. With `return_suppressor`, a
-        pair of that and an (N,) int64 array: the index of the first kept box that suppresses the box, the box itself if it is kept, -1 if it fell to `score_threshold` or `max_output` alone.
+        pair of that and an (N,) int64 array: the index of the first kept box that suppresses the box, the box itself
+        if it is kept, -1 if it fell to `score_threshold` or `max_output` alone.
 
     Raises:
         ValueError, TypeError: as `hnms`.

@@ -13,6 +13,7 @@ from hashnms import Suppression
 from hashnms.synthetic import make_scene
 
 CHAIN = Suppression.parse("score:0.1+top:300+hnms:0.73/2+nms:0.5+limit:50")
+IOS_CHAIN = Suppression.parse("top:300+nms:0.6/ios/inclusive+limit:50")
 
 #: Name -> function of (boxes, scores, labels), arrays or tensors, that returns a tuple of such.
 FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -20,6 +21,12 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "nms": lambda boxes, scores, labels: (hashnms.nms(boxes, scores, 0.4, labels=labels, max_output=200),),
     "nms_suppressor": lambda boxes, scores, labels: hashnms.nms(
         boxes, scores, 0.4, labels=labels, score_threshold=0.05, return_suppressor=True
+    ),
+    "nms_ios": lambda boxes, scores, labels: (
+        hashnms.nms(boxes, scores, 0.5, labels=labels, metric="ios", inclusive=True),
+    ),
+    "nms_diou": lambda boxes, scores, labels: hashnms.nms(
+        boxes, scores, 0.4, labels=labels, metric="diou", return_suppressor=True
     ),
     "batched_nms": lambda boxes, scores, labels: (
         hashnms.batched_nms(boxes, scores, (scores > 0.5) * 1 if labels is None else labels, 0.4),
@@ -30,6 +37,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "hnms_images": lambda boxes, scores, labels: (hashnms.hnms(boxes, scores, images=labels),),
     "suppression_images": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, _halved(labels), labels)),
     "suppression": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, labels)),
+    "suppression_ios": lambda boxes, scores, labels: tuple(IOS_CHAIN(boxes, scores, labels)),
     "iou_hash": lambda boxes, scores, labels: (hashnms.iou_hash(boxes, alpha=0.7, w0=1.5),),  # noqa: ARG005
 }
 
@@ -38,8 +46,8 @@ OPS: dict[str, tuple[Any, ...]] = {
     "hnms": (0.7, 2, "xyxy"),
     "hnms_mask": (0.7, 2, "xyxy"),
     "hnms_once": (0.7, 1.5, 2.0, 0.25, 0.75, "xyxy"),
-    "nms": (0.5, 0.1, 100, "xyxy"),
-    "nms_suppressor": (0.5, None, None, "xyxy"),
+    "nms": (0.5, 0.1, 100, "ios", True, "xyxy"),
+    "nms_suppressor": (0.5, None, None, "diou", False, "xyxy"),
     "soft_nms": ("gaussian", 0.5, 0.3, 1e-3, None, "xyxy"),
     "suppress": ("top:300+hnms:0.73/2+nms:0.5", "xyxy"),
 }

@@ -1,0 +1,76 @@
+// Which shapes of a pyramid have boxes around a place, where boxes of all shapes can meet: few of them, mostly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "boxes/box.hpp"
+#include "greedy/cell_hash.hpp"
+#include "greedy/pyramid_geometry.hpp"
+#include "greedy/slot_table.hpp"
+
+namespace hashnms {
+
+// The plane in tiles of about twice the usual box. A box is noted in the tiles that it lies in, so two that intersect
+// share one. A shape is bit `number % 64` of a mask: it may be asked in vain.
+class ShapeTiles {
+ public:
+  explicit ShapeTiles(const double (&pitch)[2]) : inverse_pitch_{1.0 / pitch[0], 1.0 / pitch[1]} {}
+
+  template <class T>
+  void note(const Corners<T>& box, uint64_t label_sum, size_t shape) {
+    const uint64_t bit = uint64_t(1) << shape % 64;
+    const detail::CellRange xs = range(box.x1, box.x2, 0), ys = range(box.y1, box.y2, 1);
+    if (xs.last - xs.first > kMostNoted || ys.last - ys.first > kMostNoted) {
+      everywhere_ |= bit;
+      return;
+    }
+    for_each(xs, ys, label_sum, [&](uint32_t hash) {
+      Tile& tile = tiles_.at(hash);
+      tile.head = 1;
+      tile.shapes |= bit;
+    });
+  }
+
+  // The shapes of which a box may intersect this one.
+  template <class T>
+  uint64_t around(const Corners<T>& box, uint64_t label_sum) const {
+    const detail::CellRange xs = range(box.x1, box.x2, 0), ys = range(box.y1, box.y2, 1);
+    if (xs.last - xs.first > kMostAsked || ys.last - ys.first > kMostAsked) return ~uint64_t(0);
+    uint64_t shapes = everywhere_;
+    for_each(xs, ys, label_sum, [&](uint32_t hash) {
+      const Tile* const tile = tiles_.find(hash);
+      if (tile) shapes |= tile->shapes;
+    });
+    return shapes;
+  }
+
+ private:
+  // A larger box, which has tiles from one to more than so many further, is noted everywhere, or asks all shapes.
+  static constexpr int64_t kMostNoted = 1, kMostAsked = 3;
+
+  struct Tile {
+    uint32_t hash, head;
+    uint64_t shapes;
+  };
+
+  detail::CellRange range(double from, double to, int axis) const {
+    return {detail::cell_at(from, inverse_pitch_[axis]), detail::cell_at(to, inverse_pitch_[axis])};
+  }
+
+  template <class Use>
+  void for_each(detail::CellRange xs, detail::CellRange ys, uint64_t label_sum, const Use& use) const {
+    for (int64_t y = ys.first; y <= ys.last; ++y) {
+      for (int64_t x = xs.first; x <= xs.last; ++x) {
+        use(hash_of_sum(label_sum + static_cast<uint64_t>(x) * factors_.x + static_cast<uint64_t>(y) * factors_.y));
+      }
+    }
+  }
+
+  double inverse_pitch_[2];
+  CellFactors factors_;
+  SlotTable<Tile> tiles_;
+  uint64_t everywhere_ = 0;
+};
+
+}  // namespace hashnms
