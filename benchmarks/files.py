@@ -85,7 +85,7 @@ from hashnms.tables import suppress
 pq.write_table(suppress(pq.read_table(sys.argv[1]), "nms:0.5"), sys.argv[2])
 """,
 }
-#: A table in memory: seconds of `tables.suppress`, of the suppression in it, bytes of the table, and the peak beside it.
+#: A table in memory: seconds of `tables.suppress`, of the suppression in it, bytes of the table and the peak beside it.
 TABLE_JOB = """
 import resource, sys, time
 import pyarrow.parquet as pq
