@@ -35,7 +35,6 @@ print(hashnms.torch is sys.modules["hashnms.torch"], hashnms.detectors is sys.mo
 
 NEEDED = {
     "torch": "torch",
-    "detectors": "torchvision",
     "plot": "matplotlib",
     "tables": "pyarrow",
     "files": "pyarrow",  # and msgspec
@@ -49,8 +48,29 @@ def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, 
     assert run(code) == [f'hashnms.{part} needs {needed}: pip install "hashnms[{part}]"']
 
 
+@pytest.mark.parametrize("use", ["hashnms.detectors.accelerate", "exec('from hashnms.detectors import routed')"])
+def test_without_torchvision_its_functions_say_what_to_install(use):
+    code = f"{WITHOUT}\ntry:\n    {use}\nexcept ImportError as error:\n    print(error)"
+    assert run(code) == ['hashnms.detectors needs torchvision: pip install "hashnms[detectors]"']
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["sahi", "supervision"])
+def test_adapters_that_do_without_torch_can_be_had_without_it(package):
+    pytest.importorskip(package)
+    code = "import sys; sys.modules.update(torch=None, torchvision=None); import hashnms\n"
+    assert run(f"{code}print(hashnms.detectors.{package}.__name__)") == [f"hashnms.detectors.{package}"]
+
+
+@pytest.mark.parametrize("package", ["sahi", "supervision"])
+def test_without_its_package_an_adapter_says_what_to_install(package):
+    code = f"import sys; sys.modules[{package!r}] = None; import hashnms\n"
+    code += f"try:\n    hashnms.detectors.{package}\nexcept ImportError as error:\n    print(error)"
+    assert run(code) == [f'hashnms.detectors.{package} needs {package}: pip install "hashnms[{package}]"']
+
+
 def test_without_what_they_need_the_names_are_those_that_can_be_had():
-    parts = set(NEEDED)
+    parts = {*NEEDED, "detectors"}
     code = f"{WITHOUT}\nprint({parts} & set(dir(hashnms)), len(inspect.getmembers(hashnms)) > 20)"
     assert run(code) == ["set() True"]
 

@@ -257,3 +257,20 @@ def test_whole_detectors_can_be_routed():
     with routed() as calls:
         assert same(detections(model), stock)
     assert calls.answered > 0
+
+
+def test_ultralytics_nms_of_its_own_is_led_and_counted_by_name_in_this_thread_alone():
+    own = pytest.importorskip("ultralytics.utils.nms").TorchNMS
+    boxes, scores, _ = scene(2000)
+    scores = torch.linspace(0, 1, 2000)[torch.randperm(2000, generator=torch.Generator().manual_seed(0))]
+    before, expected = vars(own)["nms"], own.nms(boxes, scores, 0.5)
+    with ThreadPoolExecutor(1) as pool, routed() as calls:
+        assert torch.equal(own.nms(boxes, scores, 0.5), expected)
+        assert torch.equal(own.nms(boxes=boxes, scores=scores, iou_threshold=0.5), expected)
+        pool.submit(own.nms, boxes, scores, 0.5).result()
+        with routed():
+            own.nms(boxes, scores, 0.5)
+            own.nms(boxes.half(), scores.half(), 0.5)  # refused, and answered by ultralytics
+    assert calls == Calls(0, 0, {"ultralytics' TorchNMS.nms": 3})
+    assert str(calls).endswith("; calls of ultralytics' TorchNMS.nms: 3 answered")
+    assert vars(own)["nms"] is before

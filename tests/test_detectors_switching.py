@@ -247,7 +247,7 @@ def test_boxes_that_are_not_numbers_are_an_error_that_names_them():
 
 
 def test_without_torchvision_the_error_says_what_to_install():
-    code = "import sys; sys.modules['torchvision'] = None; import hashnms; import hashnms.detectors"
+    code = "import sys; sys.modules['torchvision'] = None; from hashnms.detectors import accelerate"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1] == (

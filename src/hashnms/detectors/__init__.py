@@ -1,18 +1,53 @@
-"""hashnms in detectors: torchvision's models in one line, and what there is to win.
+"""hashnms in detectors: torchvision's models in one line, and what there is to win; other packages' NMS.
 
-`accelerate(model)` lets a model suppress boxes with hashnms, `restore(model)` undoes it, `accelerated(model)` does both
-around a block. `acceleration(model)` says what suppresses boxes in a model. `routed()` leads other code's calls of
-torchvision's NMS to hashnms. `profile(model, images)` shows how the time of a forward pass splits. Needs torchvision:
-`pip install "hashnms[detectors]"`.
+`accelerate(model)` lets a model of torchvision or ultralytics suppress boxes with hashnms, `restore(model)` undoes it,
+`accelerated(model)` does both around a block. `acceleration(model)` says what suppresses boxes in a model. `routed()`
+leads other code's calls of torchvision's NMS to hashnms. `profile(model, images)` shows how the time of a forward pass
+splits. These need torchvision: `pip install "hashnms[detectors]"`.
+
+`hashnms.detectors.ultralytics`, `.sahi` and `.supervision` are what these packages do, by hashnms, each with an extra
+of its name. The last two do without torch.
 """
 
-try:
-    import torchvision as _torchvision  # noqa: F401
-except ImportError as error:
-    raise ImportError('hashnms.detectors needs torchvision: pip install "hashnms[detectors]"') from error
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
 
-from hashnms.detectors.profiling import Profile, profile
-from hashnms.detectors.routing import Calls, routed
-from hashnms.detectors.switching import accelerate, accelerated, acceleration, restore
+#: Where a name is, which is imported on first use: so a part that does without torch can be had without it.
+_PLACES = {
+    "Calls": "routing",
+    "Profile": "profiling",
+    "accelerate": "switching",
+    "accelerated": "switching",
+    "acceleration": "switching",
+    "profile": "profiling",
+    "restore": "switching",
+    "routed": "routing",
+}
+#: Modules for other packages, each of the package's name.
+_ADAPTERS = ("sahi", "supervision", "ultralytics")
+
+if TYPE_CHECKING:
+    from hashnms.detectors.profiling import Profile, profile
+    from hashnms.detectors.routing import Calls, routed
+    from hashnms.detectors.switching import accelerate, accelerated, acceleration, restore
+else:
+
+    def __getattr__(name: str) -> object:
+        if name in _ADAPTERS:
+            return _import_module(f"hashnms.detectors.{name}")
+        if name not in _PLACES:
+            raise AttributeError(f"module 'hashnms.detectors' has no attribute {name!r}")
+        try:
+            _import_module("torchvision")
+        except ImportError as error:
+            raise ImportError('hashnms.detectors needs torchvision: pip install "hashnms[detectors]"') from error
+        value = getattr(_import_module(f"hashnms.detectors.{_PLACES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES, *_ADAPTERS})
+
 
 __all__ = ["Calls", "Profile", "accelerate", "accelerated", "acceleration", "profile", "restore", "routed"]

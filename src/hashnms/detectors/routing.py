@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,13 +22,18 @@ from hashnms.detectors.exporting import is_exporting
 
 @dataclass
 class Calls:
-    """The calls of torchvision's NMS in a `routed` block: those that hashnms answered, those passed to torchvision."""
+    """The calls in a `routed` block: those of torchvision's NMS that hashnms answered, those passed to torchvision.
+
+    `others` are the calls of other known functions that hashnms answered, by the function's name.
+    """
 
     answered: int = 0
     passed: int = 0
+    others: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"calls of torchvision's NMS: {self.answered} answered by hashnms, {self.passed} passed to torchvision"
+        text = f"calls of torchvision's NMS: {self.answered} answered by hashnms, {self.passed} passed to torchvision"
+        return text + "".join(f"; calls of {name}: {count} answered" for name, count in self.others.items())
 
 
 @contextmanager
@@ -39,6 +45,10 @@ def routed() -> Iterator[Calls]:
     other threads, and this one after the block, call torchvision's own.
 
     The result is what torchvision's op on the CPU returns, index by index, ties included, in the same class of tensor.
+    Functions of other packages that are such an NMS of their own are led here, too, if the package was imported before:
+    those of the table `KNOWN`, which has ultralytics' `TorchNMS.nms`. What they are called with and hashnms refuses
+    they answer themselves.
+
     A call goes to torchvision if its op on the CPU or `hashnms.nms` refuses the arguments (float16, infinite scores),
     and while torch exports the code. Code that is compiled to TorchScript calls the op without Python: it is not
     routed.
@@ -60,12 +70,16 @@ def routed() -> Iterator[Calls]:
     calls, outer = Calls(), getattr(_innermost, "calls", None)
     _innermost.calls = calls
     try:
-        with _Routing(calls):
+        with _Routing(calls), ExitStack() as stack:
+            for known in KNOWN:
+                stack.enter_context(known.led())
             yield calls
     finally:
         _innermost.calls = outer
         if outer is not None:  # what is passed comes to it anyway
             outer.answered += calls.answered
+            for name, count in calls.others.items():
+                outer.others[name] = outer.others.get(name, 0) + count
     if calls == Calls():
         warnings.warn(_NO_CALLS, stacklevel=3)
 
@@ -75,6 +89,53 @@ _NO_CALLS = (
     "no call of torchvision's nms or batched_nms came in this routed() block. Calls in other threads, calls in "
     "TorchScript and other functions that suppress boxes are not routed"
 )
+
+
+class Known(NamedTuple):
+    """A function `holder.function` of a module, called with boxes, scores and an IoU threshold as torchvision's NMS."""
+
+    name: str
+    module: str
+    holder: str
+    function: str
+
+    @contextmanager
+    def led(self) -> Iterator[None]:
+        """While the block runs, hashnms answers this thread's calls. Not if the module was not imported."""
+        holder = getattr(sys.modules.get(self.module), self.holder, None)
+        stock = None if holder is None else vars(holder).get(self.function)
+        if holder is None or stock is None or isinstance(stock, _Led):
+            yield
+            return
+        setattr(holder, self.function, _Led(self.name, getattr(holder, self.function)))
+        try:
+            yield
+        finally:
+            setattr(holder, self.function, stock)
+
+
+class _Led:
+    """What stands in for a known function: in threads with a `routed` block hashnms, in others the function."""
+
+    def __init__(self, name: str, stock: Callable[..., Any]) -> None:
+        self.name, self.stock = name, stock
+
+    def __call__(self, boxes: Any, scores: Any, iou_threshold: Any) -> Any:
+        calls = getattr(_innermost, "calls", None)
+        keep = None
+        if calls is not None:
+            try:
+                keep = None if is_exporting() else _nms(boxes, scores, iou_threshold)
+            except (TypeError, ValueError, OverflowError):
+                keep = None
+        if calls is None or keep is None:
+            return self.stock(boxes, scores, iou_threshold)
+        calls.others[self.name] = calls.others.get(self.name, 0) + 1
+        return keep
+
+
+#: Functions that compare as torchvision does: IoU > threshold. They differ where scores tie.
+KNOWN = [Known("ultralytics' TorchNMS.nms", "ultralytics.utils.nms", "TorchNMS", "nms")]
 
 
 class _Routing(TorchFunctionMode):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def accelerate(
     model: Model, *, proposals: Suppression | str | None = None, final: Suppression | str | None = None
 ) -> Model:
-    """Let a torchvision detector suppress boxes with hashnms: the same model, changed in place until `restore`.
+    """Let a detector suppress boxes with hashnms: the same model, changed in place until `restore`.
 
     Without arguments NMS stays what it is, at the model's own thresholds and limits, and is found by `hashnms.nms`:
     the same detections, faster. A suppression takes the place of NMS. What it does not say stays as the model has it:
@@ -30,7 +31,8 @@ def accelerate(
 
     Args:
         model: one of torchvision's Faster, Mask and Keypoint R-CNN, RetinaNet, FCOS and SSD, or a module with such a
-            model in it, on any device. In training, too.
+            model in it, on any device. In training, too. Or ultralytics' YOLO, without settings: see
+            `hashnms.detectors.ultralytics`.
         proposals: in place of the RPN's NMS in two-stage models, a `Suppression` or its notation; the label is the
             level. The paper's "top:9000+hnms:0.7/1+top:2000+limit:4000" takes at most 9,000 a level in and lets at
             most 2,000 a level and 4,000 in all out.
@@ -52,6 +54,13 @@ def accelerate(
     True
     >>> _ = restore(model)
     """
+    adapter = _adapter(model)
+    if adapter is not None:
+        for name, value in (("proposals", proposals), ("final", final)):
+            if value is not None:
+                raise ValueError(f"{name} must be None for ultralytics' models, got {value!r}")
+        adapter.accelerate(model)
+        return model
     for stand_in in stand_ins(model, proposals, final):
         vars(stand_in.module).update(stand_in.attributes())
     return model
@@ -59,6 +68,10 @@ def accelerate(
 
 def restore(model: Model) -> Model:
     """Give a model that was accelerated its own NMS back; one that was not stays as it is. Returns the model."""
+    adapter = _adapter(model)
+    if adapter is not None:
+        adapter.restore(model)
+        return model
     for module, place in _found(model):
         if is_accelerated(module, place):
             for name in vars(module)[place.method].attributes():
@@ -71,7 +84,8 @@ def accelerated(
     model: Model, *, proposals: Suppression | str | None = None, final: Suppression | str | None = None
 ) -> Iterator[Model]:
     """`accelerate` while the block runs; afterwards the model is as it was before."""
-    with attributes_kept(model):
+    adapter = _adapter(model)
+    with attributes_kept(model) if adapter is None else adapter.accelerated(model):
         yield accelerate(model, proposals=proposals, final=final)
 
 
@@ -88,9 +102,22 @@ def acceleration(model: nn.Module) -> dict[str, str]:
     rpn.filter_proposals: hnms:0.7/1 by hashnms
     roi_heads.postprocess_detections: exact NMS by hashnms
     """
+    adapter = _adapter(model)
+    if adapter is not None:
+        return {"postprocess": "exact NMS by hashnms" if adapter.is_accelerated(model) else "ultralytics' own"}
     found = _found(model)
     names = {module: name for name, module in model.named_modules()}
     return {f"{names[module]}.{place.method}".lstrip("."): _in_words(module, place) for module, place in found}
+
+
+def _adapter(model: Any) -> Any:
+    """The module that knows a model which is not torchvision's, else None. Who has a YOLO has imported ultralytics."""
+    theirs = sys.modules.get("ultralytics.engine.model")
+    if theirs is None or not isinstance(model, theirs.Model):
+        return None
+    from hashnms.detectors import ultralytics  # noqa: PLC0415  only where it is there
+
+    return ultralytics
 
 
 def _in_words(module: nn.Module, place: Place) -> str:

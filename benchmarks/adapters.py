@@ -1,0 +1,172 @@
+"""Other packages' suppression beside theirs with hashnms: milliseconds and ratios of one run, as Markdown.
+
+    python -m benchmarks.adapters [--boxes 10000 100000] [--preset crowd]
+
+One thread each. Every answer is compared with the package's own before its time counts. What takes longer than two
+seconds is timed once; what would need more memory than --memory for its matrix of all pairs is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import hashnms
+from benchmarks.tables import rows as markdown
+from benchmarks.timing import shortest
+from hashnms.synthetic import Scene, make_scene
+
+#: Bytes that supervision's `with_nms` needs for each pair of boxes.
+PAIR_BYTES = 55
+
+
+class Case(NamedTuple):
+    """A call of a package, the same with hashnms, and whether both gave the same."""
+
+    name: str
+    stock: Callable[[], Any]
+    ours: Callable[[], Any]
+    same: Callable[[Any, Any], bool]
+    bytes_per_pair: int = 0
+
+
+def ultralytics_cases(scene: Scene) -> Iterator[Case]:
+    import torch
+    from ultralytics.utils.nms import non_max_suppression as stock
+
+    from hashnms.detectors.ultralytics import non_max_suppression as ours
+
+    torch.set_num_threads(1)
+    boxes, scores = torch.from_numpy(scene.boxes), torch.from_numpy(scene.scores)
+    sizes = boxes[:, 2:] - boxes[:, :2]
+    raw = torch.cat([boxes[:, :2] + sizes / 2, sizes, scores[:, None]], 1).T[None].contiguous()
+    for most in (300, len(boxes)):
+        settings = {"conf_thres": 0.0, "iou_thres": 0.7, "max_det": most, "max_nms": len(boxes), "max_time_img": 1e6}
+        yield Case(
+            f"ultralytics `non_max_suppression`, {'`max_det=300`' if most == 300 else 'all that is kept'}",
+            lambda settings=settings: stock(raw, **settings),
+            lambda settings=settings: ours(raw, **settings),
+            lambda one, other: torch.equal(one[0], other[0]),
+        )
+
+
+def sahi_cases(scene: Scene) -> Iterator[Case]:
+    from sahi.postprocess._numpy_backend import greedy_nmm_numpy, nms_numpy
+
+    from hashnms.detectors.sahi import greedy_nmm_hashnms, nms_hashnms
+
+    predictions = np.column_stack([scene.boxes, scene.scores, np.zeros(len(scene.scores))]).astype(np.float32)
+    pairs = {"NMS": (nms_numpy, nms_hashnms), "GREEDYNMM": (greedy_nmm_numpy, greedy_nmm_hashnms)}
+    backends = {"numpy": pairs}
+    if importlib.util.find_spec("numba"):
+        from sahi.postprocess._numba_backend import greedy_nmm_numba, nms_numba
+
+        ours = {"NMS": nms_hashnms, "GREEDYNMM": greedy_nmm_hashnms}
+        backends["numba"] = {"NMS": (nms_numba, ours["NMS"]), "GREEDYNMM": (greedy_nmm_numba, ours["GREEDYNMM"])}
+        for function in (nms_numba, greedy_nmm_numba):
+            function(predictions[:10], "IOS", 0.5)  # compiled
+    for backend, functions in backends.items():
+        for (name, (stock, mine)), metric in zip(functions.items(), ("IOU", "IOS"), strict=True):
+            yield Case(
+                f"SAHI {name}, {metric} 0.5, against its backend {backend}",
+                lambda stock=stock, metric=metric: stock(predictions, metric, 0.5),
+                lambda mine=mine, metric=metric: mine(predictions, metric, 0.5),
+                lambda one, other: one == other,
+            )
+
+
+def sahi_objects(scene: Scene) -> Iterator[Case]:
+    from sahi.postprocess import backends
+    from sahi.postprocess.combine import GreedyNMMPostprocess
+    from sahi.prediction import ObjectPrediction
+
+    from hashnms.detectors.sahi import accelerated
+
+    boxes = np.maximum(scene.boxes, 0).tolist()
+    objects = [
+        ObjectPrediction(bbox=box, score=score, category_id=0, category_name="object")
+        for box, score in zip(boxes, scene.scores.tolist(), strict=True)
+    ]
+    postprocess = GreedyNMMPostprocess(match_metric="IOS", class_agnostic=False)
+
+    def stock() -> Any:
+        backends.set_postprocess_backend("numpy")
+        return postprocess(list(objects))
+
+    def ours() -> Any:
+        with accelerated():
+            return postprocess(list(objects))
+
+    def values(found: Any) -> list[Any]:
+        return [(one.bbox.to_xyxy(), one.score.value) for one in found]
+
+    yield Case(
+        "SAHI's default, with its merging of objects, against numpy",
+        stock,
+        ours,
+        lambda one, other: values(one) == values(other),
+    )
+
+
+def supervision_cases(scene: Scene) -> Iterator[Case]:
+    from supervision import Detections
+
+    from hashnms.detectors.supervision import with_nmm, with_nms
+
+    found = Detections(scene.boxes, confidence=scene.scores, class_id=np.zeros(len(scene.scores), int))
+    equal: Callable[[Any, Any], bool] = lambda one, other: bool(one == other)  # noqa: E731
+    yield Case("supervision `with_nms`, IoU 0.5", found.with_nms, lambda: with_nms(found), equal, PAIR_BYTES)
+    yield Case("supervision `with_nmm`, IoU 0.5", found.with_nmm, lambda: with_nmm(found), equal)
+
+
+#: Package -> its cases.
+CASES: dict[str, list[Callable[[Scene], Iterator[Case]]]] = {
+    "ultralytics": [ultralytics_cases],
+    "sahi": [sahi_cases, sahi_objects],
+    "supervision": [supervision_cases],
+}
+
+
+def measured(case: Case, boxes: int, memory: float, rounds: int) -> str:
+    """The cell of the table."""
+    if case.bytes_per_pair * boxes**2 > memory * 1e9:
+        ours = shortest({"ours": case.ours}, rounds)["ours"] * 1e3
+        return f"over {memory:.0f} GB → {ours:,.1f}"
+    stock, ours = case.stock(), case.ours()
+    if not case.same(ours, stock):
+        return "**another answer**"
+    times = shortest({"stock": case.stock, "ours": case.ours}, rounds)
+    before, after = times["stock"] * 1e3, times["ours"] * 1e3
+    ratio = before / after
+    return f"{before:,.0f} → {after:,.{1 if after < 100 else 0}f} ({ratio:,.{1 if ratio < 2 else 0}f}x)"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boxes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--preset", default="crowd")
+    parser.add_argument("--memory", type=float, default=8, help="gigabytes that a matrix of all pairs may take")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
+    arguments = parser.parse_args()
+    hashnms.set_num_threads(1)
+    cells: dict[str, list[str]] = {}
+    for count in arguments.boxes:
+        scene = make_scene(arguments.preset, count)
+        for package in arguments.only:
+            if importlib.util.find_spec(package):
+                for make in CASES[package]:
+                    for case in make(scene):
+                        cells.setdefault(case.name, []).append(
+                            measured(case, count, arguments.memory, arguments.rounds)
+                        )
+    header = ["ms, the package → with hashnms", *(f"{count:,} boxes" for count in arguments.boxes)]
+    print("\n".join(markdown(header, [[name, *values] for name, values in cells.items()])))
+
+
+if __name__ == "__main__":
+    main()

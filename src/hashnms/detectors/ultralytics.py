@@ -1,0 +1,261 @@
+"""hashnms in ultralytics: its `non_max_suppression`, and a YOLO that uses it.
+
+Needs ultralytics and torchvision: `pip install "hashnms[ultralytics]"`.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from hashnms import nms
+
+try:
+    import ultralytics.utils.nms as _theirs
+    from ultralytics.engine.model import Model
+    from ultralytics.models.yolo.detect import DetectionPredictor
+    from ultralytics.utils.ops import xywh2xyxy
+except ImportError as error:
+    raise ImportError('hashnms.detectors.ultralytics needs ultralytics: pip install "hashnms[ultralytics]"') from error
+
+YOLO = TypeVar("YOLO", bound=Model)
+
+_stock: Callable[..., Any] = _theirs.non_max_suppression
+
+
+def non_max_suppression(
+    prediction: Tensor | Sequence[Any],
+    conf_thres: float = 0.25,
+    iou_thres: float = 0.45,
+    classes: Sequence[int] | None = None,
+    agnostic: bool = False,
+    multi_label: bool = False,
+    max_det: int = 300,
+    nc: int = 0,
+    max_time_img: float | None = None,
+    max_nms: int | None = None,
+    max_wh: float | None = None,
+    rotated: bool = False,
+    end2end: bool = False,
+    return_idxs: bool = False,
+) -> Any:
+    """What `ultralytics.utils.nms.non_max_suppression` returns, found by `hashnms.nms`, all images in one call.
+
+    The boxes are the same, in the same order, except where ultralytics cuts or rounds and this does not:
+
+    - there is no time limit, so no image is left empty: `max_time_img` has no effect;
+    - all candidates take part unless `max_nms` is given; ultralytics takes the best 30,000 of an image;
+    - classes are kept apart by their numbers, not by moving their boxes `max_wh` (7,680) pixels apart, which rounds
+      coordinates and lets boxes beyond that size meet those of other classes: `max_wh` has no effect;
+    - equal scores go to the lower row, as in torchvision, also where ultralytics has cut to `max_nms`;
+    - with `return_idxs`, an image without boxes has no indices, int64 as all; ultralytics has a (0, 1) of floats.
+
+    Rotated boxes and end-to-end models, which have no NMS, are left to ultralytics' own function, and so are batches
+    with boxes that hashnms refuses, NaN or of negative size, say: each with a warning.
+
+    Args:
+        prediction: (images, 4 + nc + extra, boxes), cxcywh, or a list or tuple that starts with it.
+        conf_thres: in [0, 1]; only scores above it take part.
+        iou_thres: in [0, 1]; a box is suppressed where IoU > iou_thres.
+        classes: if given, only these take part.
+        agnostic: boxes of different classes meet.
+        multi_label: each class of a box with a score above `conf_thres` is a detection, not the best alone.
+        max_det: at most so many of an image.
+        nc: the number of classes; 0: all channels beyond the box.
+        max_time_img: has no effect.
+        max_nms: if given, only the best so many candidates of an image take part.
+        max_wh: has no effect.
+        rotated: boxes have an angle.
+        end2end: the model has no NMS.
+        return_idxs: also return which boxes of the prediction were kept.
+
+    Returns:
+        For each image (n, 6 + extra): x1, y1, x2, y2, score, class and what else the prediction has, by decreasing
+        score. With `return_idxs`, a pair of that and the indices for each image.
+
+    Raises:
+        ValueError: for thresholds outside [0, 1].
+
+    >>> prediction = torch.tensor([[[50.0, 52, 90], [50, 50, 50], [20, 20, 20], [20, 20, 20], [0.5, 0.75, 0.875]]])
+    >>> non_max_suppression(prediction)[0]
+    tensor([[ 80.0000,  40.0000, 100.0000,  60.0000,   0.8750,   0.0000],
+            [ 42.0000,  40.0000,  62.0000,  60.0000,   0.7500,   0.0000]])
+    """
+    for name, value in (("conf_thres", conf_thres), ("iou_thres", iou_thres)):
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} must be in [0, 1], got {value}")
+    if isinstance(prediction, list | tuple):
+        prediction = prediction[0]
+    assert isinstance(prediction, Tensor)
+
+    def left_to_ultralytics(why: str) -> Any:
+        warnings.warn(f"{why}: left to ultralytics' own function", stacklevel=3)
+        limits = {"max_time_img": max_time_img, "max_nms": max_nms, "max_wh": max_wh}
+        given = {name: value for name, value in limits.items() if value is not None}
+        return _stock(
+            prediction,
+            conf_thres,
+            iou_thres,
+            classes,
+            agnostic,
+            multi_label,
+            max_det,
+            nc,
+            **given,
+            rotated=rotated,
+            end2end=end2end,
+            return_idxs=return_idxs,
+        )
+
+    if end2end or prediction.shape[-1] == 6:
+        return left_to_ultralytics("an end-to-end model has no NMS")
+    if rotated:
+        return left_to_ultralytics("rotated boxes are not for hashnms")
+
+    nc = nc or prediction.shape[1] - 4
+    images, places = (prediction[:, 4 : 4 + nc].amax(1) > conf_thres).nonzero(as_tuple=True)
+    rows = prediction.transpose(1, 2)[images, places]
+    boxes, class_scores, extra = xywh2xyxy(rows[:, :4]), rows[:, 4 : 4 + nc], rows[:, 4 + nc :]
+    if multi_label and nc > 1:
+        chosen, labels = (class_scores > conf_thres).nonzero(as_tuple=True)
+        scores = class_scores[chosen, labels]
+        boxes, extra, images, places = boxes[chosen], extra[chosen], images[chosen], places[chosen]
+    else:
+        scores, labels = class_scores.max(1)
+    detections = torch.cat((boxes, scores[:, None], labels[:, None].float(), extra), 1)
+    taking_part = _taking_part(scores, labels, images, len(prediction), classes, max_nms)
+    if taking_part is not None:
+        detections, labels = detections[taking_part], labels[taking_part]
+        images, places = images[taking_part], places[taking_part]
+    try:
+        keep: Any = nms(
+            detections[:, :4],
+            detections[:, 4],
+            float(iou_thres),
+            labels=None if agnostic else labels,
+            images=images,
+            max_output=max_det,
+        )
+    except ValueError as error:
+        return left_to_ultralytics(str(error))
+    keep = keep[images[keep].argsort(stable=True)]
+    counts = images[keep].bincount(minlength=len(prediction)).tolist()
+    output = list(detections[keep].split(counts))
+    return (output, list(places[keep].split(counts))) if return_idxs else output
+
+
+def _taking_part(
+    scores: Tensor, labels: Tensor, images: Tensor, num_images: int, classes: Sequence[int] | None, most: int | None
+) -> Tensor | None:
+    """The rows of these classes, of each image the best `most`; None for all rows."""
+    rows = None
+    if classes is not None:
+        rows = torch.isin(labels, torch.as_tensor(classes, device=labels.device)).nonzero()[:, 0]
+    if most is None:
+        return rows
+    if rows is None:
+        rows = torch.arange(len(scores), device=scores.device)
+    if not (images[rows].bincount(minlength=num_images) > most).any():
+        return rows
+    best = rows[scores[rows].argsort(descending=True, stable=True)]
+    best = best[images[best].argsort(stable=True)]
+    best_of_images = best.split(images[best].bincount(minlength=num_images).tolist())
+    return torch.cat([rows_of_image[:most] for rows_of_image in best_of_images])
+
+
+def accelerate(model: YOLO) -> YOLO:
+    """Let a YOLO's `predict`, `track` and `val` suppress boxes with hashnms, until `restore`.
+
+    Its predictors and validators, also those of training, get a `postprocess` that runs ultralytics' own with our
+    `non_max_suppression` in the place of theirs: in models that detect boxes, masks or poses. Other models, and this
+    one's export, are as before. Callbacks of the model do it: `model.reset_callbacks()` undoes it, too, for what begins
+    to run afterwards.
+
+    >>> from ultralytics import YOLO
+    >>> model = YOLO("yolov8n.yaml", verbose=False)
+    >>> accelerate(model) is model, is_accelerated(model)
+    (True, True)
+    >>> is_accelerated(restore(model))
+    False
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"model must be ultralytics' YOLO, got {type(model).__name__}")
+    if not issubclass(model.task_map[model.task]["predictor"], DetectionPredictor):
+        need = "model must be one of ultralytics' that calls its non_max_suppression"
+        raise ValueError(f"{need}, got {type(model).__name__} for the task {model.task}")
+    for event in _EVENTS:
+        if _use_hashnms not in model.callbacks[event]:
+            model.add_callback(event, _use_hashnms)
+    return model
+
+
+def restore(model: YOLO) -> YOLO:
+    """Give a YOLO that was accelerated ultralytics' own NMS back; one that was not stays as it is."""
+    for event in _EVENTS:
+        if _use_hashnms in model.callbacks[event]:
+            model.callbacks[event].remove(_use_hashnms)
+    if isinstance(vars(model.predictor).get("postprocess") if model.predictor else None, _Postprocess):
+        del model.predictor.postprocess
+    return model
+
+
+@contextmanager
+def accelerated(model: YOLO) -> Iterator[YOLO]:
+    """`accelerate` while the block runs; afterwards the model is as it was before."""
+    before = is_accelerated(model)
+    try:
+        yield accelerate(model)
+    finally:
+        if not before:
+            restore(model)
+
+
+def is_accelerated(model: Any) -> bool:
+    """Whether all of a YOLO's NMS is by hashnms."""
+    return all(_use_hashnms in model.callbacks[event] for event in _EVENTS)
+
+
+#: When a predictor or validator begins to run.
+_EVENTS = ("on_predict_start", "on_val_start")
+
+
+def _use_hashnms(runner: Any) -> None:
+    """A callback, for a predictor or validator."""
+    if not isinstance(vars(runner).get("postprocess"), _Postprocess):
+        runner.postprocess = _Postprocess(runner)
+
+
+class _Postprocess:
+    """A predictor's or validator's own `postprocess`, with our function in the place of theirs."""
+
+    def __init__(self, runner: Any) -> None:
+        self.runner = runner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with _in_place():
+            return type(self.runner).postprocess(self.runner, *args, **kwargs)
+
+
+_lock = threading.Lock()
+_running: list[Callable[..., Any]] = []  # what was there before, once for each thread that is in here
+
+
+@contextmanager
+def _in_place() -> Iterator[None]:
+    """Ultralytics calls the function as an attribute of its module: there ours stands while any thread is in here."""
+    with _lock:
+        _running.append(_running[0] if _running else _theirs.non_max_suppression)
+        _theirs.non_max_suppression = non_max_suppression
+    try:
+        yield
+    finally:
+        with _lock:
+            before = _running.pop()
+            if not _running:
+                _theirs.non_max_suppression = before
