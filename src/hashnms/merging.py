@@ -405,13 +405,13 @@ def fuse_clusters(
     clusters, founders, fused = result
     count = len(founders)
     sizes = np.bincount(clusters, minlength=count)
-    total, total_weight = (np.bincount(clusters, values, count) for values in (weighted, weight))
     if confidence == "avg":
-        means = total / np.maximum(sizes, 1)
+        means = np.bincount(clusters, weighted, count) / np.maximum(sizes, 1)
         final = means * (sizes if allows_overflow else np.minimum(sizes, len(weights))) / weights.sum()
     elif confidence == "max":
         final = weighted[founders] / weights.max()
     else:
+        total, total_weight = (np.bincount(clusters, values, count) for values in (weighted, weight))
         # Each model of a cluster once.
         pairs = np.unique(clusters * len(weights) + models)
         of_models = np.bincount(pairs // len(weights), weights[pairs % len(weights)], count)
