@@ -21,7 +21,7 @@ class ShapeTiles {
   void note(const Corners<T>& box, uint64_t label_sum, size_t shape) {
     const uint64_t bit = uint64_t(1) << shape % 64;
     const detail::CellRange xs = range(box.x1, box.x2, 0), ys = range(box.y1, box.y2, 1);
-    if (xs.last - xs.first > kMostNoted || ys.last - ys.first > kMostNoted) {
+    if (!are_few(xs, ys)) {
       everywhere_ |= bit;
       return;
     }
@@ -36,7 +36,7 @@ class ShapeTiles {
   template <class T>
   uint64_t around(const Corners<T>& box, uint64_t label_sum) const {
     const detail::CellRange xs = range(box.x1, box.x2, 0), ys = range(box.y1, box.y2, 1);
-    if (xs.last - xs.first > kMostAsked || ys.last - ys.first > kMostAsked) return ~uint64_t(0);
+    if (!are_few(xs, ys)) return ~uint64_t(0);
     uint64_t shapes = everywhere_;
     for_each(xs, ys, label_sum, [&](uint32_t hash) {
       const Tile* const tile = tiles_.find(hash);
@@ -46,8 +46,11 @@ class ShapeTiles {
   }
 
  private:
-  // A larger box, which has tiles from one to more than so many further, is noted everywhere, or asks all shapes.
-  static constexpr int64_t kMostNoted = 1, kMostAsked = 3;
+  // A box that reaches over more tiles along an axis is noted everywhere, or asks all shapes.
+  static constexpr int64_t kMostTiles = 4;
+  static bool are_few(detail::CellRange xs, detail::CellRange ys) {
+    return xs.last - xs.first < kMostTiles && ys.last - ys.first < kMostTiles;
+  }
 
   struct Tile {
     uint32_t hash, head;
