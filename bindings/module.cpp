@@ -71,20 +71,14 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   });
 }
 
+// The options are right but for where suppressors go.
 template <bool want_suppressor>
-nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
-               nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
-               nb::handle box_format) {
-  const auto threshold = number_in(iou_threshold, 0.0, 1.0);
-  const auto above = score_threshold_of(score_threshold);
-  const auto most = most_boxes(max_output);
-  const auto measured = metric_of(metric);
-  const auto or_equal = bool_of(inclusive);
-  if (!threshold || !above || !most || !measured || !or_equal || (*or_equal && *threshold == 0.0)) return nb::none();
+nb::object nms_of(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, NmsOptions options,
+                  nb::handle box_format) {
   return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     std::optional<NewArray<int64_t>> suppressor;
     if (want_suppressor) suppressor.emplace(boxes, std::initializer_list<size_t>{input.count});
-    const NmsOptions options{*measured, *threshold, *or_equal, *above, *most, suppressor ? suppressor->data : nullptr};
+    options.suppressor = suppressor ? suppressor->data : nullptr;
     const auto kept = unlocked(input.count, [&] { return hashnms::nms(input, options, num_threads); });
     if (!kept) return nb::none();
     const NewArray<int64_t> keep(boxes, {kept->size()});
@@ -93,10 +87,26 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handl
   });
 }
 
+template <bool want_suppressor>
+nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
+               nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
+               nb::handle box_format) {
+  const auto threshold = number_in(iou_threshold, 0.0, 1.0);
+  const auto above = score_threshold_of(score_threshold);
+  const auto most = most_boxes(max_output);
+  const auto measure = metric_of(metric);
+  const auto or_equal = bool_of(inclusive);
+  if (!threshold || !above || !most || !measure || !or_equal || (*or_equal && *threshold == 0.0)) return nb::none();
+  const NmsOptions options{*measure, *threshold, *or_equal, *above, *most, nullptr};
+  return nms_of<want_suppressor>(boxes, scores, labels, images, options, box_format);
+}
+
 nb::object batched_nms(nb::handle boxes, nb::handle scores, nb::handle idxs, nb::handle iou_threshold) {
-  if (idxs.is_none()) return nb::none();
-  return nms<false>(boxes, scores, idxs, nb::none(), iou_threshold, nb::none(), nb::none(), nb::str("iou"),
-                    nb::bool_(false), nb::str("xyxy"));
+  const auto threshold = number_in(iou_threshold, 0.0, 1.0);
+  if (!threshold || idxs.is_none()) return nb::none();
+  const NmsOptions options{Metric::iou, *threshold, false, -std::numeric_limits<double>::infinity(),
+                           kMostBoxes,  nullptr};
+  return nms_of<false>(boxes, scores, idxs, nb::none(), options, nb::str("xyxy"));
 }
 
 nb::object soft_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle method,

@@ -100,7 +100,7 @@ def parameters_of(suppression: Suppression | str) -> dict[str, float]:
     parameters: dict[str, float] = {}
     for step in Suppression.of(suppression).steps:
         for name, value in asdict(step).items():
-            if isinstance(value, int | float):
+            if isinstance(value, int | float) and not isinstance(value, bool):
                 parameters.setdefault(name, value)
     return parameters
 
