@@ -222,6 +222,16 @@ def test_a_box_that_fell_to_a_limit_was_removed_by_no_box():
     assert outcome_of("top:3+hnms:0.3/1", boxes, scores).suppressor.tolist() == [0, 1, 1, -1]
 
 
+@pytest.mark.parametrize("step", ["nms:0.5/ios", "nms:0.5/ios/inclusive", "nmm:0.5/ios", "nms:0.3/diou", "vote:0.5"])
+def test_outcomes_know_the_metric_of_a_step(step):
+    boxes = np.array([[0, 0, 10, 10], [1, 1, 4, 4], [5, 0, 15, 10], [40, 0, 50, 10]], np.float32)
+    scores = np.array([0.9, 0.8, 0.7, 0.6], np.float32)
+    _, threshold, *others = re.split("[:/]", step)
+    options = {"metric": others[0] if others else "iou", "inclusive": "inclusive" in others}
+    expected = hashnms.nms(boxes, scores, float(threshold), **options, return_suppressor=True)[1]
+    assert outcome_of(step, boxes, scores).suppressor.tolist() == expected.tolist()
+
+
 def test_outcomes_of_no_boxes_are_empty():
     for notation in (*SOFT, *CHAINS):
         outcome = outcome_of(notation, np.zeros((0, 4)), [])

@@ -12,7 +12,7 @@ from hashnms import _validate
 from hashnms.boxes import pairwise_iou
 from hashnms.hashing import hash_family
 from hashnms.merging import weighted_boxes_fusion
-from hashnms.pipeline import Hnms, Nmm, Nms, Step, Suppression, Vote, Wbf
+from hashnms.pipeline import Hnms, Nms, Step, Suppression, Wbf
 from hashnms.report.data import Outcome
 from hashnms.suppression import nms
 
@@ -79,9 +79,8 @@ def outcome_of(
 
 def _remover(step: Step, keep: Array, boxes: Array, scores: Array, labels: Array) -> Array | int:
     """Of each box the one that removed it or took it in, itself if it is kept; or why that is not known."""
-    if isinstance(step, Nms | Nmm | Vote):
-        thresholds = {name: value for name, value in asdict(step).items() if name != "metric"}  # nms knows one so far
-        suppressor: Array = nms(boxes, scores, **thresholds, labels=labels, return_suppressor=True)[1]
+    if isinstance(step, Nms):  # or one that merges what it suppresses
+        suppressor: Array = nms(boxes, scores, **asdict(step), labels=labels, return_suppressor=True)[1]
         return suppressor
     if isinstance(step, Hnms):
         return _hnms_remover(step, boxes, scores, labels)
