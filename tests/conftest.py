@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -22,6 +23,16 @@ pytest.register_assert_rewrite("tests.support")
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
+
+
+PRINTING = np.get_printoptions()
+
+
+@pytest.fixture(autouse=True)
+def usual_printing() -> Iterator[None]:
+    """Arrays are printed as usual, whatever a package that was imported has set: ultralytics does."""
+    with np.printoptions(**PRINTING):
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
