@@ -55,7 +55,7 @@ def _check(path: Path, stream: bool, folder: bool, names: Collection[str]) -> No
             raise FileError(f"output must be a file, got the folder {path}")
         return
     if stream or path.is_file():
-        raise FileError(f"output must be a folder, for there is a file an image, got {path}")
+        raise FileError(f"output must be a folder, since this format has a file for each image, got {path}")
     other = next((one.name for one in sorted(path.iterdir()) if one.name not in names), None) if path.is_dir() else None
     if other is not None:
         raise FileError(
