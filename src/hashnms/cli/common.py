@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from hashnms.files.rows import Reading
 
 console = Console()
 on_stderr = Console(stderr=True)
@@ -112,9 +115,14 @@ def columns_of(text: str | None, class_agnostic: bool) -> dict[str, Any]:
     return roles
 
 
-def names_of(text: str | None) -> list[str] | None:
-    """Names from `a,b,c`."""
-    return None if text is None else [name.strip() for name in text.split(",")]
+def reading_of(
+    columns: str | None, header: str | None, box_format: Any, *, class_agnostic: bool = False, skip_bad: bool = False
+) -> Reading:
+    """How files are read, from the options of a command."""
+    from hashnms.files.rows import Reading  # noqa: PLC0415
+
+    names = None if header is None else tuple(name.strip() for name in header.split(","))
+    return Reading(columns_of(columns, class_agnostic), box_format, names, "drop" if skip_bad else "raise")
 
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

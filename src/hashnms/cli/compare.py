@@ -18,12 +18,11 @@ from hashnms.cli.common import (
     ReportOption,
     ShowOption,
     SkipBadOption,
-    columns_of,
     console,
-    names_of,
     needs_files,
     one_line_errors,
     progress_bar,
+    reading_of,
     say_dropped,
 )
 from hashnms.cli.pictures import check_report
@@ -90,15 +89,9 @@ def command(
         methods: list[Any] = library.sweep(suppressions, sweep) if sweep else list(map(Suppression.of, suppressions))
         if report is not None and len(set(methods)) < len(methods):
             raise ValueError("--report must be of different methods, got one twice")
-        how: dict[str, Any] = {
-            "format": format,
-            "columns": columns_of(columns, class_agnostic),
-            "header": names_of(header),
-            "box_format": box_format,
-            "on_bad": "drop" if skip_bad else "raise",
-        }
+        reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
         with progress_bar("reading") as progress:
-            loaded = load(inputs, reports.reading_of(how), format)
+            loaded = load(inputs, reading, format)
             known = None if truth is None else load_truth(truth, loaded)
             rows = library.compare(
                 loaded.detections if known is None else known.detections,

@@ -17,11 +17,10 @@ from hashnms.cli.common import (
     HeaderOption,
     InputsArgument,
     SkipBadOption,
-    columns_of,
     console,
-    names_of,
     needs_files,
     one_line_errors,
+    reading_of,
     say_dropped,
 )
 
@@ -45,7 +44,6 @@ def command(
     """
     with one_line_errors():
         needs_files()
-        from hashnms.cli.reports import reading_of  # noqa: PLC0415
         from hashnms.evaluate import coco_summary  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
         from hashnms.files.truth import load_truth  # noqa: PLC0415
@@ -54,8 +52,7 @@ def command(
             counts = tuple(int(count) for count in max_dets.split(","))
         except ValueError:
             raise ValueError(f"--max-dets must be three numbers such as 1,10,100, got {max_dets!r}") from None
-        how = {"columns": columns_of(columns, False), "header": names_of(header), "box_format": box_format}
-        loaded = load(inputs, reading_of({**how, "on_bad": "drop" if skip_bad else "raise"}), format)
+        loaded = load(inputs, reading_of(columns, header, box_format, skip_bad=skip_bad), format)
         say_dropped(loaded.bad)
         known = load_truth(truth, loaded)
         summary = coco_summary(known.detections, known.truth, max_detections=counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def check_report(report: Path | None, images: Path | None) -> None:
         raise ValueError(f"--report must be in a folder that exists, got {report}")
     if images is not None and not images.is_dir():
         raise ValueError(f"--images must be a folder, got {images}")
+    if images is not None and find_spec("PIL") is None:
+        raise ImportError('--images needs Pillow: pip install "hashnms[plot]"')
 
 
 def image_file(folder: Path | None, image: Any) -> Path | None:

@@ -14,11 +14,10 @@ from hashnms.cli.common import (
     FormatOption,
     HeaderOption,
     InputsArgument,
-    columns_of,
     console,
-    names_of,
     needs_files,
     one_line_errors,
+    reading_of,
 )
 
 
@@ -44,12 +43,10 @@ def command(
         needs_files()
         from hashnms import plot  # noqa: PLC0415
         from hashnms.cli.pictures import check_report, image_file, saved  # noqa: PLC0415
-        from hashnms.cli.reports import reading_of  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
 
         check_report(None, images)
-        how = {"columns": columns_of(columns, class_agnostic), "header": names_of(header), "box_format": box_format}
-        loaded = load(inputs, reading_of({**how, "on_bad": "raise"}), format)
+        loaded = load(inputs, reading_of(columns, header, box_format, class_agnostic=class_agnostic), format)
         number = _number(image, loaded)
         rows, found = loaded.rows_of(number), loaded.detections
         file = image_file(images, loaded.images[number]) if loaded.images else None

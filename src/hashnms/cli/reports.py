@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,22 @@ from hashnms.files.rows import Reading
 from hashnms.pipeline import Suppression
 from hashnms.report import Method, Picture, Report, outcome_of, parameters_of, write_report
 
-#: Pictures for a page; more boxes than these are cut to the best.
+#: Of a picture on the page; of more the best are shown.
 _MOST_BOXES = 100_000
 
 
 def report_of_files(
-    path: Path, inputs: Sequence[str], suppressions: list[str], how: dict[str, Any], images: Path | None, show: int
+    path: Path,
+    inputs: Sequence[str],
+    suppression: str,
+    format: str | None,
+    reading: Reading,
+    images: Path | None,
+    show: int,
 ) -> None:
-    """The page of what suppressions do to the detections of files."""
-    loaded = load(inputs, reading_of(how), how["format"])
-    write(path, loaded, compare(loaded.detections, suppressions, rounds=3), images, show)
-
-
-def reading_of(how: dict[str, Any]) -> Reading:
-    """How files are read, from the options of a command."""
-    header = how["header"]
-    return Reading(how["columns"], how["box_format"], None if header is None else tuple(header), how["on_bad"])
+    """The page of what a suppression does to the detections of files."""
+    loaded = load(inputs, reading, format)
+    write(path, loaded, compare(loaded.detections, [suppression], rounds=3), images, show)
 
 
 def write(path: Path, loaded: Loaded, rows: list[Compared], images: Path | None, show: int) -> None:
@@ -93,37 +93,11 @@ def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None)
 
 
 def image_size(content: bytes) -> tuple[float, float] | None:
-    """Width and height of a PNG, JPEG or WebP picture by its header; None of anything else."""
-    if content[:8] == b"\x89PNG\r\n\x1a\n":
-        return _size(struct.unpack(">II", content[16:24].ljust(8, b"\0")))
-    if content[:3] == b"\xff\xd8\xff":
-        return _jpeg_size(content)
-    if content[:4] != b"RIFF":
-        return None
+    """Width and height of a picture that a browser shows; None of anything else, or of one that is broken."""
+    from PIL import Image  # noqa: PLC0415
+
     try:
-        import io  # noqa: PLC0415
-
-        from PIL import Image  # noqa: PLC0415
-
-        with Image.open(io.BytesIO(content)) as picture:
-            return _size(picture.size) if picture.format == "WEBP" else None
-    except Exception:  # of a picture that is broken, or no Pillow: the boxes are shown without it
+        with Image.open(io.BytesIO(content), formats=("JPEG", "PNG", "WEBP")) as picture:
+            return (float(picture.width), float(picture.height)) if picture.width and picture.height else None
+    except Exception:  # Pillow's errors of broken pictures are of many kinds: the boxes are shown without it
         return None
-
-
-def _size(numbers: tuple[int, ...]) -> tuple[float, float] | None:
-    """None if it is broken."""
-    width, height = map(float, numbers)
-    return (width, height) if width and height else None
-
-
-def _jpeg_size(content: bytes) -> tuple[float, float] | None:
-    """From the frame header, the first marker C0 to CF that is not C4, C8 or CC."""
-    place = 2
-    while place + 9 < len(content) and content[place] == 0xFF:
-        marker, length = content[place + 1], struct.unpack(">H", content[place + 2 : place + 4])[0]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", content[place + 5 : place + 9])
-            return _size((width, height))
-        place += 2 + length
-    return None

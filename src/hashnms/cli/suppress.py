@@ -20,11 +20,10 @@ from hashnms.cli.common import (
     ShowOption,
     SkipBadOption,
     bytes_of,
-    columns_of,
-    names_of,
     needs_files,
     one_line_errors,
     progress_bar,
+    reading_of,
 )
 from hashnms.cli.pictures import check_report
 
@@ -77,23 +76,16 @@ def command(
             raise ValueError(
                 "--report must be of files that are there afterwards, got an input that is the output or -"
             )
-        how: dict[str, Any] = {
-            "format": format,
-            "columns": columns_of(columns, class_agnostic),
-            "header": names_of(header),
-            "box_format": box_format,
-            "on_bad": "drop" if skip_bad else "raise",
-        }
+        reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
+        limits: dict[str, Any] = {"memory": bytes_of(memory), **vars(reading)}
         with progress_bar("suppressing") as progress:
-            summary = files.suppress(
-                inputs, output, suppression, to=to, memory=bytes_of(memory), progress=progress, **how
-            )
+            summary = files.suppress(inputs, output, suppression, format=format, to=to, progress=progress, **limits)
         print(summary, file=sys.stderr)
         if report is not None:
             from hashnms.cli.reports import report_of_files  # noqa: PLC0415
 
             with progress_bar("report"):
-                report_of_files(report, inputs, [suppression], how, images, show)
+                report_of_files(report, inputs, suppression, format, reading, images, show)
             print(f"report: {report}", file=sys.stderr)
 
 

@@ -1,0 +1,77 @@
+"""Weighted boxes fusion beside ensemble-boxes, and how its time grows. Prints Markdown, ratios of one run.
+
+    python -m benchmarks.merging [--rounds 3]
+
+Boxes of four models around 500 places for 10,000 boxes, and as many more places for more boxes. CPU time, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ensemble_boxes import weighted_boxes_fusion as peer
+
+import hashnms
+from benchmarks.tables import rows as markdown
+
+MODELS = 4
+
+
+def boxes_of_models(count: int, labels: int) -> tuple[Any, Any, Any, Any]:
+    """Boxes in [0, 1], scores, labels and models."""
+    random_numbers = np.random.default_rng(0)
+    places = random_numbers.random((count // 20, 2))
+    size = 0.5 / np.sqrt(count // 20)
+    corners = places[random_numbers.integers(len(places), size=count)] * (1 - 2 * size)
+    corners += random_numbers.normal(0, size / 20, (count, 2))
+    boxes = np.clip(np.hstack([corners, corners + size]), 0, 1)
+    whole = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+    classes = random_numbers.integers(labels, size=count)
+    models = random_numbers.integers(MODELS, size=count)
+    return boxes[whole], random_numbers.random(count)[whole], classes[whole], models[whole]
+
+
+def least(call: Callable[[], Any], rounds: int) -> tuple[float, Any]:
+    """The least CPU seconds, and the result."""
+    best, result = np.inf, None
+    for _ in range(rounds):
+        start = time.process_time()
+        result = call()
+        best = min(best, time.process_time() - start)
+    return float(best), result
+
+
+def by_ensemble_boxes(boxes: Any, scores: Any, labels: Any, models: Any) -> Callable[[], Any]:
+    parts = [[values[models == model] for model in range(MODELS)] for values in (boxes, scores, labels)]
+    return lambda: peer(*parts, iou_thr=0.55)
+
+
+def by_hashnms(boxes: Any, scores: Any, labels: Any, models: Any) -> Callable[[], Any]:
+    return lambda: hashnms.weighted_boxes_fusion(boxes, scores, labels=labels, models=models, iou_threshold=0.55)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    hashnms.set_num_threads(1)
+    body = []
+    for count, labels in ((10**4, 1), (10**4, 3), (10**5, 3), (10**6, 3)):
+        data = boxes_of_models(count, labels)
+        seconds, fused = least(by_hashnms(*data), rounds)
+        ratio = ""
+        if count == 10**4:
+            others, (boxes, scores, _) = least(by_ensemble_boxes(*data), rounds)
+            assert np.allclose(np.sort(scores), np.sort(fused.scores), atol=1e-6)
+            assert len(boxes) == len(fused.boxes)
+            ratio = f"{others / seconds:.0f}x"
+        body.append([f"{count:,}", f"{labels}", f"{len(fused.boxes):,}", f"{1e9 * seconds / len(data[0]):,.0f}", ratio])
+    print("\n".join(markdown(["boxes", "labels", "fused", "ns a box", "ensemble-boxes"], body, left=0)))
+
+
+if __name__ == "__main__":
+    main()
