@@ -31,7 +31,7 @@ from hashnms import nms, reference
 from hashnms.synthetic import PRESETS
 
 #: Up to so many boxes our answer is held against the plain loop, HNMS against the reference, which is Python. Beyond,
-#: NMS strip by strip is held against NMS of all boxes at once, HNMS against the plain hash map.
+#: NMS tile by tile is held against NMS of all boxes at once, HNMS against the plain hash map.
 CHECKED, CHECKED_HNMS = 45_000, 10_000
 
 Runs = Iterator[list[Result]]

@@ -26,7 +26,7 @@ Written by `python -m benchmarks.page` from what `python -m benchmarks` measured
 many times as long a peer takes as hashnms for the same boxes, best of interleaved rounds, one thread each
 (`benchmarks/results.json` has medians, too). Inputs are in the form that a peer wants before the clock starts. Every
 answer was looked at before its time counted: ours against a plain loop up to 45,000 boxes and against NMS of all boxes
-at once beyond, where ours goes strip by strip; HNMS against the reference up to 10,000 boxes and a plain hash map
+at once beyond, where ours goes tile by tile; HNMS against the reference up to 10,000 boxes and a plain hash map
 beyond; the peers' against ours. `*` marks one that keeps other boxes; below its table is what differs. *> 1 min*: a
 call would take longer than that, by how its time has grown so far.
 

@@ -19,6 +19,7 @@
 #include "hashes.hpp"
 #include "hnms.hpp"
 #include "nms.hpp"
+#include "partial_nms.hpp"
 #include "soft_nms.hpp"
 #include "support/interrupt.hpp"
 #include "support/seeds.hpp"
@@ -101,6 +102,36 @@ nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handl
   return nms_of<want_suppressor>(boxes, scores, labels, images, options, box_format);
 }
 
+// Where boxes are suppressed, whatever their scores; nothing if a setting is not right.
+std::optional<NmsOptions> overlap_options(nb::handle iou_threshold, nb::handle metric, nb::handle inclusive) {
+  const auto threshold = number_in(iou_threshold, 0.0, 1.0);
+  const auto measure = metric_of(metric);
+  const auto or_equal = bool_of(inclusive);
+  if (!threshold || !measure || !or_equal || (*or_equal && *threshold == 0.0)) return std::nullopt;
+  return NmsOptions{*measure, *threshold, *or_equal, -std::numeric_limits<double>::infinity(), kMostBoxes, nullptr};
+}
+
+nb::object partial_nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle open,
+                       nb::handle kept, nb::handle iou_threshold, nb::handle metric, nb::handle inclusive,
+                       nb::handle box_format) {
+  const auto options = overlap_options(iou_threshold, metric, inclusive);
+  if (!options) return nb::none();
+  const PlainArray open_array(open), kept_array(kept);
+  return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
+    const auto fits = [&](nb::handle object, const PlainArray& array) {
+      return object.is_none() || (array.has_shape(input.count) && array.template is_of<bool>());
+    };
+    if (!fits(open, open_array) || !fits(kept, kept_array)) return nb::none();
+    const auto status = unlocked(input.count, [&] {
+      return hashnms::partial_nms(input, *options, open_array.data<bool>(), kept_array.data<bool>());
+    });
+    if (!status) return nb::none();
+    const NewArray<int8_t> result(nb::none(), {input.count});
+    std::transform(status->begin(), status->end(), result.data, [](Status some) { return static_cast<int8_t>(some); });
+    return result.object;
+  });
+}
+
 nb::object batched_nms(nb::handle boxes, nb::handle scores, nb::handle idxs, nb::handle iou_threshold) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   if (!threshold || idxs.is_none()) return nb::none();
@@ -166,6 +197,19 @@ nb::object with_boxes(const PlainArray& boxes, nb::handle box_format, const Use&
   const std::optional<BoxFormat> format = box_format_of(box_format);
   if (!format || !boxes.has_columns(4) || boxes.rows() > kMostBoxes) return nb::none();
   return with_float_type(boxes, [&](auto number) { return use(boxes.data<decltype(number)>(), *format); });
+}
+
+nb::object regions(nb::handle boxes, nb::handle iou_threshold, nb::handle metric, nb::handle inclusive,
+                   nb::handle box_format) {
+  const auto options = overlap_options(iou_threshold, metric, inclusive);
+  if (!options) return nb::none();
+  const PlainArray array(boxes);
+  return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
+    const NewArray<double> result(nb::none(), {array.rows(), 4});
+    const bool legal =
+        unlocked(array.rows(), [&] { return write_regions(rows, format, array.rows(), *options, result.data); });
+    return legal ? result.object : nb::none();
+  });
 }
 
 nb::object iou_hash(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handle h0, nb::handle bx, nb::handle by,
@@ -256,6 +300,9 @@ NB_MODULE(_core, m) {
   m.attr("SHIFT_LIMIT") = bindings::kShiftLimit;
 
   m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
+  m.def(
+      "set_boxes_per_tile", [](size_t count) { return boxes_per_tile.exchange(count); }, "count"_a,
+      "How many boxes a tile of NMS has at most, about: for tests. What it was.");
   m.def("set_main_thread", [](unsigned long ident) { bindings::main_thread = ident; }, "ident"_a);
   m.def("get_num_threads", [] { return bindings::num_threads.load(); });
   m.def(
@@ -276,6 +323,18 @@ NB_MODULE(_core, m) {
         "metric"_a.none(), "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def nms_suppressor(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
         "The same, and the suppressor of each box.");
+  m.def("partial_nms", &bindings::partial_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(),
+        "images"_a.none(), "open"_a.none(), "kept"_a.none(), "iou_threshold"_a.none(), "metric"_a.none(),
+        "inclusive"_a.none(), "box_format"_a.none(),
+        nb::sig("def partial_nms(" HASHNMS_ARRAYS
+                "open: object, kept: object, iou_threshold: object, metric: object, inclusive: object, "
+                "box_format: object) -> numpy.typing.NDArray[numpy.int8] | None"),
+        "What is certain about the boxes of a part of a scene: 0 for suppressed, 1 for kept, 2 for undecided.");
+  m.def("regions", &bindings::regions, "boxes"_a.none(), "iou_threshold"_a.none(), "metric"_a.none(),
+        "inclusive"_a.none(), "box_format"_a.none(),
+        nb::sig("def regions(boxes: object, iou_threshold: object, metric: object, inclusive: object, "
+                "box_format: object) -> " HASHNMS_FLOATS " | None"),
+        "Of each box the part that meets that of every box which it could suppress.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
         "iou_threshold"_a.none(),
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS

@@ -15,11 +15,10 @@
 #include "boxes/metric.hpp"
 #include "boxes/scan.hpp"
 #include "greedy/by_label.hpp"
-#include "greedy/in_strips.hpp"
+#include "greedy/in_tiles.hpp"
 #include "greedy/keep.hpp"
 #include "greedy/plan.hpp"
 #include "greedy/ranked_boxes.hpp"
-#include "greedy/strips.hpp"
 #include "greedy/suppressors.hpp"
 #include "support/large_array.hpp"
 #include "support/threads.hpp"
@@ -34,6 +33,11 @@ struct NmsOptions {
   double score_threshold;  // boxes need a score above it; -inf for all
   size_t max_output;       // of each image
   int64_t* suppressor;  // of each box: where to write the kept box that removed it, itself, or -1; null if not wanted
+
+  // What is at least the threshold is above the next lower number.
+  double exclusive_threshold() const {
+    return inclusive ? std::nextafter(iou_threshold, -std::numeric_limits<double>::infinity()) : iou_threshold;
+  }
 };
 
 namespace detail {
@@ -52,7 +56,7 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
   return claims;
 }
 
-// All labels and all boxes together, label by label, or strip by strip: whichever is fastest.
+// All labels and all boxes together, label by label, or tile by tile: whichever is fastest.
 template <bool want_first, Metric metric, class T, class Score>
 LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const Plan<T>& plan,
                                size_t threads, Suppressors& suppressors) {
@@ -65,13 +69,10 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
     });
   }
   const LabelIds<T> ids(input.labels, input.count);
-  if (to_the_end && plan.rule.threshold < T(1)) {
-    const auto strips = Strips::dividing(input, plan.rule, parts);
-    if (strips.count() > 1) {
-      return with_index<want_first, metric>(plan, [&]<class Index>() {
-        return NmsInStrips<T, Score, Index>(input, ids, plan, strips, suppressors).rows(options.score_threshold);
-      });
-    }
+  if (to_the_end && plan.rule.threshold < T(1) && wanted_tiles(input.count, parts) > 1) {
+    const auto takes_part = [&](Score score) { return static_cast<double>(score) > options.score_threshold; };
+    NmsInTiles<want_first, metric, T, Score> in_tiles(input, ids, plan, suppressors, parts);
+    return in_tiles.kept(rows_with(input.scores, input.count, takes_part));
   }
   RankedBoxes<T> ranked(input, ids, claims_above(input, options.score_threshold));
   keep_greedily<want_first, metric>(ranked, plan, to_the_end ? ranked.size() : options.max_output, suppressors);
@@ -87,11 +88,7 @@ std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsO
   if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
-  // What is at least the threshold is above the next lower number.
-  const double threshold = options.inclusive
-                               ? std::nextafter(options.iou_threshold, -std::numeric_limits<double>::infinity())
-                               : options.iou_threshold;
-  const auto plan = Plan<T>::of(input, options.metric, threshold, extents);
+  const auto plan = Plan<T>::of(input, options.metric, options.exclusive_threshold(), extents);
   Suppressors suppressors(options.suppressor, input.count);
   auto rows = with_metric(options.metric, [&]<Metric metric>() {
     return suppressors.wanted() ? detail::kept_rows<true, metric>(input, options, plan, threads, suppressors)

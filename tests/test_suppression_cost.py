@@ -77,7 +77,7 @@ def test_many_equal_boxes_that_hardly_decay_take_each_pair_once(sigma, score, mi
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_memory_of_nms_is_at_most_100_bytes_a_box_beyond_input_and_result(num_threads, dtype, iou_threshold):
     call = f"nms(boxes, scores, {iou_threshold}, return_suppressor=True)"
-    for count in (10**6, 1_200_000):  # one thread goes strip by strip from 2**20 on
+    for count in (10**6, 1_200_000):  # one thread goes tile by tile from 2**20 on
         assert 20 < bytes_per_box(call, dtype, num_threads, count) - 16 <= 100
 
 

@@ -163,7 +163,7 @@ def test_scenes_of_20_000_boxes_equal_the_plain_loop(preset):
 @pytest.mark.slow
 @pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize(("metric", "inclusive"), RULES)
-def test_strips_and_threads_give_what_all_boxes_at_once_give(metric, inclusive):
+def test_tiles_and_threads_give_what_all_boxes_at_once_give(metric, inclusive):
     """With a limit one thread does it all at once. Some boxes cross many borders; coordinates are whole, with ties."""
     rng = np.random.default_rng(45)
     count = 2**18
@@ -179,9 +179,9 @@ def test_strips_and_threads_give_what_all_boxes_at_once_give(metric, inclusive):
     assert len(keep) < count - 1
     for num_threads in (1, 2, 4):
         hashnms.set_num_threads(num_threads)
-        in_strips = nms(boxes, scores, return_suppressor=True, **rule)
-        assert np.array_equal(in_strips[0], keep)
-        assert np.array_equal(in_strips[1], suppressor)
+        in_tiles = nms(boxes, scores, return_suppressor=True, **rule)
+        assert np.array_equal(in_tiles[0], keep)
+        assert np.array_equal(in_tiles[1], suppressor)
         assert np.array_equal(nms(boxes, scores, **rule), keep)
 
 

@@ -1,4 +1,4 @@
-"""Exact NMS of many boxes: the same on any number of threads, strip by strip, label by label, far from the origin."""
+"""Exact NMS of many boxes: the same on any number of threads, tile by tile, label by label, far from the origin."""
 
 import numpy as np
 import pytest
@@ -44,12 +44,8 @@ def test_thread_counts_agree_on_scenes(preset, iou_threshold):
 @pytest.mark.slow
 @pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("iou_threshold", [0.2, 0.6])
-def test_strips_give_what_all_boxes_at_once_give(iou_threshold):
-    """From 2**20 boxes on one thread, too, goes strip by strip, but not with a limit. Some boxes cross many borders.
-
-    Two threads have two strips each, so that boxes are kept in a later strip than the one they begin in, and are
-    looked for there when what waits between the threads is decided.
-    """
+def test_tiles_give_what_all_boxes_at_once_give(iou_threshold):
+    """From 2**20 boxes on one thread, too, goes tile by tile, but not with a limit. Some boxes cross many borders."""
     rng = np.random.default_rng(35)
     count = 2**21
     corner = rng.uniform(0, 20_000, (count, 2)).astype(np.float32)
@@ -62,9 +58,9 @@ def test_strips_give_what_all_boxes_at_once_give(iou_threshold):
     assert len(keep) < count - 1
     for num_threads in (1, 2, 3):
         hashnms.set_num_threads(num_threads)
-        in_strips = nms(boxes, scores, iou_threshold, return_suppressor=True)
-        assert np.array_equal(in_strips[0], keep)
-        assert np.array_equal(in_strips[1], suppressor)
+        in_tiles = nms(boxes, scores, iou_threshold, return_suppressor=True)
+        assert np.array_equal(in_tiles[0], keep)
+        assert np.array_equal(in_tiles[1], suppressor)
     hashnms.set_num_threads(2)
     assert np.array_equal(nms(boxes, scores, iou_threshold), keep)
 

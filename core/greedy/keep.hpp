@@ -58,17 +58,15 @@ HASHNMS_VECTOR_CLONES static void keep_with_list(const OverlapRule<double>& rule
   keep_with_list_by(rule, ranked, stop, most, suppressors);
 }
 
-// Files the boxes kept so far and goes on.
-template <class Index, class T>
-void keep_with(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Suppressors& suppressors) {
+// Files the boxes kept so far.
+template <class T, class Index>
+void file_kept(const RankedBoxes<T>& boxes, Index& index) {
   constexpr size_t kBoxes = Index::Prepared::kBoxes;
-  Index index(plan, ranked);
   typename Index::Prepared prepared;
-  for (size_t k = 0; k < ranked.kept; ++k) {
-    if (k % kBoxes == 0) index.prepare(ranked, k, prepared);
-    index.add(ranked.corners[k], ranked.label(k), prepared, k % kBoxes);
+  for (size_t k = 0; k < boxes.kept; ++k) {
+    if (k % kBoxes == 0) index.prepare(boxes, k, prepared);
+    index.add(boxes.corners[k], boxes.label(k), prepared, k % kBoxes);
   }
-  keep_until(ranked, most, most, index, suppressors);
 }
 
 // No overlap is above 1.
@@ -96,8 +94,11 @@ void keep_greedily(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Sup
   if (ranked.size() <= kFewRanked<T>) return detail::keep_few(plan.rule, ranked, most, suppressors);
   detail::keep_with_list(plan.rule, ranked, std::min(most, plan.few_kept), most, suppressors);
   if (ranked.done() || ranked.kept == most) return;
-  with_index<want_first, metric>(plan,
-                                 [&]<class Index>() { detail::keep_with<Index>(ranked, plan, most, suppressors); });
+  with_index<want_first, metric>(plan, [&]<class Index>() {
+    Index index(plan, ranked);
+    detail::file_kept(ranked, index);
+    detail::keep_until(ranked, most, most, index, suppressors);
+  });
 }
 
 }  // namespace hashnms

@@ -17,6 +17,8 @@ class Suppressors {
     if (rows) std::fill_n(rows, count, -1);
   }
   bool wanted() const { return rows_ != nullptr; }
+  bool has(uint32_t row) const { return rows_[row] >= 0; }
+  uint32_t of(uint32_t row) const { return static_cast<uint32_t>(rows_[row]); }
   void set(uint32_t row, uint32_t by) {
     if (rows_) rows_[row] = by;
   }

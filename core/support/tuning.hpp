@@ -35,8 +35,9 @@ inline constexpr size_t kEnoughLabels = 10;                    // with so many l
 inline constexpr size_t kVeryManyForLabels = size_t(1) << 18;  // or with two from this many boxes on
 // python -m benchmarks.nms --largest 10000000, on one thread and on two
 inline constexpr size_t kBoxesPerThread = size_t(1) << 16;
-inline constexpr int kLogBoxesPerStrip = 19;  // at least, where a strip is not for another thread
-inline constexpr double kWorthStrips = 0.7, kWorthStripsAlone = 1.2;  // Strips::cost() below which they are used
+inline constexpr size_t kBoxesPerTile = size_t(1) << 19;  // about, where one thread does them all
+inline constexpr size_t kLeastPerTile = size_t(1) << 13;  // and where several threads share few boxes
+inline constexpr int kLogClaimsMerged = 15;               // that are sorted together in the end
 
 // Soft-NMS (soft/): python -m benchmarks.soft_nms
 inline constexpr size_t kFewToSelect = 128;  // boxes of a label up to which the plain loop is faster

@@ -18,6 +18,7 @@ from hashnms import boxes, evaluate, reference, synthetic
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
 from hashnms.merging import Fused, Merged, merge, nmm, vote, weighted_boxes_fusion
+from hashnms.partial import Status, partial_nms, regions
 from hashnms.pipeline import (
     Hnms,
     Limit,
@@ -43,6 +44,7 @@ __all__ = [
     "Nms",
     "ScoreThreshold",
     "SoftNms",
+    "Status",
     "Suppressed",
     "Suppression",
     "TopK",
@@ -60,7 +62,9 @@ __all__ = [
     "merge",
     "nmm",
     "nms",
+    "partial_nms",
     "reference",
+    "regions",
     "set_num_threads",
     "soft_nms",
     "synthetic",

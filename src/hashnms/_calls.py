@@ -62,6 +62,18 @@ def _explain_nms(
     _validate.legal_numbers(boxes, scores, box_format, rows)
 
 
+def _explain_partial_nms(boxes: Array, scores: Array, *others: Any, rows: Any) -> None:
+    *_, iou_threshold, _metric, inclusive, box_format = others
+    _validate.inclusive_threshold(iou_threshold, inclusive)
+    _validate.legal_numbers(boxes, scores, box_format, rows)
+
+
+def _explain_regions(boxes: Array, iou_threshold: float, _metric: str, *others: Any, rows: Any) -> None:
+    inclusive, box_format = others
+    _validate.inclusive_threshold(iou_threshold, inclusive)
+    _validate.legal_rows(boxes, box_format, rows=rows)
+
+
 def _explain_batched_nms(boxes: Array, scores: Array, _groups: Array, _iou_threshold: float, rows: Any) -> None:
     _validate.legal_numbers(boxes, scores, "xyxy", rows)
 
@@ -97,6 +109,20 @@ HNMS = CoreCall(
 )
 NMS = CoreCall("nms", _core.nms, _validate.plain_arrays, _nms_settings, _explain_nms)
 NMS_SUPPRESSOR = CoreCall("nms_suppressor", _core.nms_suppressor, _validate.plain_arrays, _nms_settings, _explain_nms)
+PARTIAL_NMS = CoreCall(
+    "partial_nms",
+    _core.partial_nms,
+    _validate.part_arrays,
+    (_iou_threshold, _validate.metric_value, partial(_validate.bool_value, "inclusive"), _validate.box_format_value),
+    _explain_partial_nms,
+)
+REGIONS = CoreCall(
+    "regions",
+    _core.regions,
+    lambda boxes: (_validate.boxes_array(boxes),),
+    (_iou_threshold, _validate.metric_value, partial(_validate.bool_value, "inclusive"), _validate.box_format_value),
+    _explain_regions,
+)
 BATCHED_NMS = CoreCall(
     "batched_nms", _core.batched_nms, _validate.grouped_arrays, (_iou_threshold,), _explain_batched_nms
 )

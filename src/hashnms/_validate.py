@@ -100,6 +100,25 @@ def plain_arrays(
     return box_array, scores_array(scores, count), labels_array(labels, count), labels_array(images, count, "images")
 
 
+def part_arrays(
+    boxes: Any, scores: Any, labels: Any, images: Any, open_boxes: Any, kept: Any
+) -> tuple[Array, Array, Array | None, Array | None, Array | None, Array | None]:
+    """The arrays of a part of a scene."""
+    arrays = plain_arrays(boxes, scores, labels, images)
+    return *arrays, _flags("open", open_boxes, len(arrays[0])), _flags("kept", kept, len(arrays[0]))
+
+
+def _flags(name: str, flags: Any, num_boxes: int) -> Array | None:
+    if flags is None:
+        return None
+    array = _as_array(name, flags)
+    if array.size == 0:
+        array = array.astype(np.bool_)
+    if array.dtype != np.bool_:
+        raise TypeError(f"{name} must be bools, got {array.dtype}")
+    return np.ascontiguousarray(_one_for_each_box(name, array, num_boxes))
+
+
 def given_labels(labels: Any) -> Any:
     """Labels that must be there."""
     if labels is None:

@@ -166,6 +166,25 @@ def nms(
     return np.array(keep, np.int64), suppressor
 
 
+def partial_nms(
+    boxes: Any, scores: Any, iou_threshold: float = 0.5, *, open: Any = None, labels: Any = None, metric: str = "iou"
+) -> NDArray[np.int8]:
+    """What is certain about the boxes of a part of a scene: 0 for suppressed, 1 for kept, 2 for undecided."""
+    boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
+    status = np.full(len(boxes), -1, np.int8)
+    for i in np.argsort(-scores.astype(np.float64), kind="stable"):
+        overlaps = _METRICS[metric](boxes[i], boxes).astype(np.float64) > iou_threshold
+        if labels is not None:
+            overlaps &= np.asarray(labels) == labels[i]
+        if (overlaps & (status == 1)).any():
+            status[i] = 0
+        elif (open is not None and open[i]) or (overlaps & (status == 2)).any():
+            status[i] = 2
+        else:
+            status[i] = 1
+    return status
+
+
 def soft_nms(
     boxes: Any,
     scores: Any,

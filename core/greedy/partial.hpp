@@ -1,0 +1,117 @@
+// Greedy NMS of part of a scene: what is certain about its boxes, whatever the rest of the scene holds.
+//
+// A box is *open* if one outside of the part may overlap it. By rank, a box is suppressed if a kept box overlaps it;
+// else it is undecided if it is open or an undecided box overlaps it; else it is kept. What is kept or suppressed here
+// is so in the whole scene.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "boxes/metric.hpp"
+#include "greedy/keep.hpp"
+#include "greedy/kept_list.hpp"
+#include "greedy/plan.hpp"
+#include "greedy/ranked_boxes.hpp"
+#include "greedy/suppressors.hpp"
+#include "greedy/tiles.hpp"
+#include "support/dispatch.hpp"
+
+namespace hashnms {
+
+// A part of a scene, and what comes out of deciding it. Rows are those of the input.
+struct Part {
+  struct Removal {
+    uint32_t row, by;
+  };
+
+  const Tiles* tiles;      // boxes that reach beyond one are open;
+  const bool* open;        // or, if that is null, those that this says are, by row; none if both are
+  const bool* known_kept;  // those that are known to be kept, by row; or null
+  Suppressors& suppressors;
+  std::vector<uint32_t> undecided;  // also, where suppressors are wanted, what an undecided box may have suppressed
+  std::vector<Removal> removals;    // by the first box in this part; there may be an earlier one in another
+
+  template <class T>
+  HASHNMS_INLINE bool is_open(const RankedBox<T>& box) const {
+    return tiles ? !tiles->in_one(box.corners) : open && open[box.row];
+  }
+  HASHNMS_INLINE bool is_known_kept(uint32_t row) const { return known_kept && known_kept[row]; }
+  // In another part.
+  HASHNMS_INLINE bool is_known_suppressed(uint32_t row) const { return suppressors.wanted() && suppressors.has(row); }
+};
+
+namespace detail {
+
+// Until `stop` boxes are kept or undecided: these are moved to the front of the ranked ones and into an array of their
+// own.
+template <class T, class Index>
+HASHNMS_INLINE void decide_until(Part& part, RankedBoxes<T>& ranked, RankedBoxes<T>& undecided, size_t stop,
+                                 Index& index, Index& undecided_index) {
+  const bool want_suppressors = part.suppressors.wanted();
+  for_each_ranked(ranked, index, [&](const RankedBox<T>& box, const auto& prepared, size_t k) HASHNMS_INLINE_LAMBDA {
+    if (ranked.kept == stop || undecided.kept == stop) return false;
+    const uint32_t found = index.find(box.corners, box.label, prepared, k);
+    if (found != kNone && !want_suppressors) return true;
+    const bool was_suppressed = part.is_known_suppressed(box.row);
+    const bool is_certain = undecided_index.find(box.corners, box.label, prepared, k) == kNone;
+    if (part.is_known_kept(box.row) || (found == kNone && !was_suppressed && is_certain && !part.is_open(box))) {
+      ranked.keep(box);
+      index.add(box.corners, box.label, prepared, k);
+      part.suppressors.set(box.row, box.row);
+      return true;
+    }
+    if (found != kNone && !was_suppressed && is_certain && !part.is_open(box)) {
+      part.suppressors.set(box.row, ranked.rows[found]);
+      return true;
+    }
+    if (found != kNone) part.removals.push_back({box.row, ranked.rows[found]});
+    const bool is_suppressed = found != kNone || was_suppressed;
+    if (is_suppressed && is_certain) return true;
+    part.undecided.push_back(box.row);
+    if (is_suppressed) return true;
+    undecided.keep(box);
+    undecided_index.add(box.corners, box.label, prepared, k);
+    return true;
+  });
+}
+
+template <class T>
+HASHNMS_INLINE void decide_with_lists_by(Part& part, const OverlapRule<T>& rule, RankedBoxes<T>& ranked,
+                                         RankedBoxes<T>& undecided, size_t stop) {
+  with_metric(rule.metric, [&]<Metric metric>() HASHNMS_INLINE_LAMBDA {
+    KeptList<T, metric> list(rule.threshold), undecided_list(rule.threshold);
+    decide_until(part, ranked, undecided, stop, list, undecided_list);
+  });
+}
+
+HASHNMS_VECTOR_CLONES static void decide_with_lists(Part& part, const OverlapRule<float>& rule,
+                                                    RankedBoxes<float>& ranked, RankedBoxes<float>& undecided,
+                                                    size_t stop) {
+  decide_with_lists_by(part, rule, ranked, undecided, stop);
+}
+HASHNMS_VECTOR_CLONES static void decide_with_lists(Part& part, const OverlapRule<double>& rule,
+                                                    RankedBoxes<double>& ranked, RankedBoxes<double>& undecided,
+                                                    size_t stop) {
+  decide_with_lists_by(part, rule, ranked, undecided, stop);
+}
+
+}  // namespace detail
+
+// Moves the boxes that are certainly kept to the front. Suppressors are the first by rank, so they want_first.
+template <bool want_first, Metric metric, class T>
+void decide_part(Part& part, RankedBoxes<T>& ranked, const Plan<T>& plan) {
+  RankedBoxes<T> undecided(ranked.size(), ranked.labelled());
+  detail::decide_with_lists(part, plan.rule, ranked, undecided, plan.few_kept);
+  if (ranked.done()) return;
+  with_index<want_first, metric>(plan, [&]<class Index>() {
+    Index index(plan, ranked), undecided_index(plan, undecided);
+    detail::file_kept(ranked, index);
+    detail::file_kept(undecided, undecided_index);
+    detail::decide_until(part, ranked, undecided, ranked.size(), index, undecided_index);
+  });
+}
+
+}  // namespace hashnms

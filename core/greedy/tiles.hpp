@@ -1,0 +1,183 @@
+// The plane divided into tiles of about equal numbers of boxes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "boxes/box.hpp"
+#include "boxes/input.hpp"
+#include "greedy/overlap_rule.hpp"
+#include "support/dispatch.hpp"
+#include "support/large_array.hpp"
+
+namespace hashnms {
+
+// Part of a box around its centre. Two boxes of which one suppresses the other have regions that meet.
+struct Region {
+  double x1, y1, x2, y2;
+};
+
+// How far regions reach. IoU > t needs |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), to which each box adds its part; for
+// IoS and the lowest thresholds all that is certain is that the boxes meet.
+class Reach {
+ public:
+  explicit Reach(double least_iou) : share_((1.0 - least_iou) / (1.0 + least_iou) * (1.0 + 0x1p-40)) {}
+
+  template <class T>
+  HASHNMS_INLINE Region region(const Corners<T>& box) const {
+    const auto [x1, x2] = along(box.x1, box.x2);
+    const auto [y1, y2] = along(box.y1, box.y2);
+    return {x1, y1, x2, y2};
+  }
+
+ private:
+  // A little more, for rounding.
+  HASHNMS_INLINE std::array<double, 2> along(double from, double to) const {
+    const double center = 0.5 * from + 0.5 * to;
+    const double reach = (0.5 * to - 0.5 * from) * share_ + std::abs(center) * 0x1p-50;
+    return {std::max(from, center - reach), std::min(to, center + reach)};
+  }
+
+  double share_;
+};
+
+// Columns of about equal numbers of boxes, each cut into tiles of about equal numbers. Borders lie between the steps of
+// a fine ruler, so a place is looked up, not searched. A region touches the tiles from that of its first corner to that
+// of its last: regions that meet touch one tile at least in common.
+class Tiles {
+ public:
+  // About so many tiles, from a sample of the boxes; fewer where boxes would touch too many of them, and one where that
+  // is no use.
+  template <class T, class Score>
+  static Tiles dividing(const Input<T, Score>& input, const LargeArray<uint32_t>& rows, const Reach& reach,
+                        size_t wanted) {
+    std::vector<Region> sample;
+    for (size_t k = 0; k < std::min(rows.size(), kSamplePerTile * wanted); ++k) {
+      const size_t place = (k * 0x9e3779b97f4a7c15u >> 32) * rows.size() >> 32;  // scattered, but the same in every run
+      sample.push_back(reach.region(input.corners(rows[place])));
+    }
+    for (; wanted > 1; wanted /= 2) {
+      const Tiles tiles(reach, sample, wanted);
+      if (tiles.mean_touched(sample) <= kMostTouched) return tiles;
+    }
+    return Tiles(reach);
+  }
+  Tiles undivided() const { return Tiles(reach_); }
+
+  size_t count() const { return count_; }
+  // Whether the region of a box touches one tile alone.
+  template <class T>
+  HASHNMS_INLINE bool in_one(const Corners<T>& box) const {
+    const Region region = reach_.region(box);
+    const size_t column = column_at(region.x1);
+    return column == column_at(region.x2) && tile_at(column, region.y1) == tile_at(column, region.y2);
+  }
+  template <class T, class Use>
+  HASHNMS_INLINE void for_each_touched(const Corners<T>& box, const Use& use) const {
+    for_each_touched(reach_.region(box), use);
+  }
+  // How many the box touches.
+  template <class Box>
+  size_t touched(const Box& box) const {
+    size_t count = 0;
+    for_each_touched(box, [&](size_t) { ++count; });
+    return count;
+  }
+
+ private:
+  static constexpr size_t kSteps = 1024, kSamplePerTile = 64;
+  static constexpr double kMostTouched = 1.3;
+
+  // Calls use(tile) for all that a region touches.
+  template <class Use>
+  HASHNMS_INLINE void for_each_touched(const Region& region, const Use& use) const {
+    const size_t y1 = y_ruler_.step(region.y1), y2 = y_ruler_.step(region.y2);
+    for (size_t column = column_at(region.x1); column <= column_at(region.x2); ++column) {
+      const uint32_t* const tiles = &tiles_[column * kSteps];
+      for (uint32_t tile = tiles[y1]; tile <= tiles[y2]; ++tile) use(tile);
+    }
+  }
+
+  // Equal steps from the one place to the other; all before is in the first, all after in the last.
+  struct Ruler {
+    double begin = 0.0, steps_per_unit = 0.0;
+
+    HASHNMS_INLINE size_t step(double place) const {
+      return static_cast<size_t>(std::clamp((place - begin) * steps_per_unit, 0.0, double(kSteps - 1)));
+    }
+    // Over all of some sorted places except the outermost, which may be far out.
+    static Ruler over(const std::vector<double>& places) {
+      const size_t left_out = places.size() / 256;
+      const double from = places[left_out], to = places[places.size() - 1 - left_out];
+      const double steps_per_unit = kSteps / (to - from);
+      return {from, std::isfinite(steps_per_unit) ? steps_per_unit : 0.0};
+    }
+  };
+
+  explicit Tiles(const Reach& reach) : reach_(reach), columns_(kSteps), tiles_(kSteps) {}
+
+  Tiles(const Reach& reach, const std::vector<Region>& sample, size_t wanted) : reach_(reach), columns_(kSteps) {
+    std::vector<double> xs, ys;
+    double width = 0.0, height = 0.0;
+    for (const Region& region : sample) {
+      xs.push_back(0.5 * region.x1 + 0.5 * region.x2), ys.push_back(0.5 * region.y1 + 0.5 * region.y2);
+      width += region.x2 - region.x1, height += region.y2 - region.y1;
+    }
+    const std::vector<double> ys_of_sample = ys;
+    std::sort(xs.begin(), xs.end());
+    std::sort(ys.begin(), ys.end());
+    x_ruler_ = Ruler::over(xs), y_ruler_ = Ruler::over(ys);
+    // As many columns as let the fewest boxes cross a border.
+    const double across = width * x_ruler_.steps_per_unit, down = height * y_ruler_.steps_per_unit;
+    const double best = std::sqrt(static_cast<double>(wanted) * down / across);
+    const size_t most_columns = std::min<size_t>(wanted, 256);
+    const size_t columns = best >= 1.0 ? std::min(static_cast<size_t>(std::min(best, 1e6) + 0.5), most_columns) : 1;
+    const size_t num_columns = divide(x_ruler_, xs, columns, 0, columns_.data());
+    tiles_.resize(num_columns * kSteps);
+    std::vector<std::vector<double>> of_columns(num_columns);
+    for (size_t k = 0; k < sample.size(); ++k) {
+      of_columns[column_at(0.5 * sample[k].x1 + 0.5 * sample[k].x2)].push_back(ys_of_sample[k]);
+    }
+    count_ = 0;
+    for (size_t column = 0; column < num_columns; ++column) {
+      std::sort(of_columns[column].begin(), of_columns[column].end());
+      const size_t rows = std::max<size_t>(wanted * of_columns[column].size() / sample.size(), 1);
+      count_ += divide(y_ruler_, of_columns[column], rows, count_, &tiles_[column * kSteps]);
+    }
+  }
+
+  // Numbers the steps of a ruler by parts of about equal numbers of places, from `first` on; how many parts there are.
+  static size_t divide(const Ruler& ruler, const std::vector<double>& sorted_places, size_t parts, size_t first,
+                       uint32_t* numbers) {
+    size_t part = 0, step = 0;
+    for (size_t k = 1; k < parts && !sorted_places.empty(); ++k) {
+      const size_t border = ruler.step(sorted_places[k * sorted_places.size() / parts]);
+      if (border <= step) continue;
+      for (; step < border; ++step) numbers[step] = static_cast<uint32_t>(first + part);
+      ++part;
+    }
+    for (; step < kSteps; ++step) numbers[step] = static_cast<uint32_t>(first + part);
+    return part + 1;
+  }
+
+  double mean_touched(const std::vector<Region>& sample) const {
+    size_t touched_by_all = 0;
+    for (const Region& region : sample) touched_by_all += touched(region);
+    return static_cast<double>(touched_by_all) / static_cast<double>(sample.size());
+  }
+
+  HASHNMS_INLINE size_t column_at(double x) const { return columns_[x_ruler_.step(x)]; }
+  HASHNMS_INLINE size_t tile_at(size_t column, double y) const { return tiles_[column * kSteps + y_ruler_.step(y)]; }
+
+  Reach reach_;
+  Ruler x_ruler_, y_ruler_;
+  std::vector<uint32_t> columns_;  // of each step across
+  std::vector<uint32_t> tiles_;    // of each step down, column by column
+  size_t count_ = 1;
+};
+
+}  // namespace hashnms

@@ -1,0 +1,60 @@
+// Exact NMS of a part of a scene: which of its boxes are certainly kept, which certainly suppressed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "boxes/images.hpp"
+#include "boxes/input.hpp"
+#include "boxes/labels.hpp"
+#include "boxes/metric.hpp"
+#include "boxes/scan.hpp"
+#include "greedy/partial.hpp"
+#include "greedy/plan.hpp"
+#include "greedy/ranked_boxes.hpp"
+#include "greedy/suppressors.hpp"
+#include "greedy/tiles.hpp"
+#include "nms.hpp"
+#include "support/large_array.hpp"
+
+namespace hashnms {
+
+enum class Status : int8_t { suppressed = 0, kept = 1, undecided = 2 };
+
+// Of each row. `open` tells which boxes one outside of the part may overlap, `kept` which are known to be kept; both
+// may be null. Nothing if a number is not legal; the caller's other checks are trusted.
+template <class T, class Score>
+std::optional<LargeArray<Status>> partial_nms(const Input<T, Score>& given, const NmsOptions& options, const bool* open,
+                                              const bool* kept) {
+  const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
+  if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
+  const PairLabels pairs(given);
+  const auto input = pairs.of(given);
+  const auto plan = Plan<T>::of(input, options.metric, options.exclusive_threshold(), extents);
+  const LabelIds<T> ids(input.labels, input.count);
+  Suppressors nobody(nullptr, 0);
+  Part part{nullptr, open, kept, nobody, {}, {}};
+  RankedBoxes<T> ranked(input, ids, detail::claims_above(input, -std::numeric_limits<double>::infinity()));
+  with_metric(options.metric, [&]<Metric metric>() { decide_part<false, metric>(part, ranked, plan); });
+  LargeArray<Status> status(input.count, Filled::with_zeros);
+  for (size_t k = 0; k < ranked.kept; ++k) status[ranked.rows[k]] = Status::kept;
+  for (const uint32_t row : part.undecided) status[row] = Status::undecided;
+  return status;
+}
+
+// Writes the regions of boxes (tiles.hpp), four numbers each; false if a number is not legal.
+template <class T>
+bool write_regions(const T* boxes, BoxFormat format, size_t count, const NmsOptions& options, double* regions) {
+  const Extents extents = extents_of(boxes, format, nullptr, count);
+  if (!extents.legal) return false;
+  const Reach reach(OverlapRule<T>::of(options.metric, options.exclusive_threshold(), extents).least_iou);
+  for (size_t row = 0; row < count; ++row, regions += 4) {
+    const Region region = reach.region(corners_of(boxes + 4 * row, format));
+    regions[0] = region.x1, regions[1] = region.y1, regions[2] = region.x2, regions[3] = region.y2;
+  }
+  return true;
+}
+
+}  // namespace hashnms
