@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "boxes/claims.hpp"
 #include "boxes/images.hpp"
@@ -42,6 +44,22 @@ struct NmsOptions {
 
 namespace detail {
 
+// How far the boxes reach, and whether they and their scores are legal. Threads share the work.
+template <class T, class Score>
+Extents extents_of(const Input<T, Score>& input, size_t threads) {
+  const auto of_rows = [&](size_t begin, size_t end) {
+    Extents extents = hashnms::extents_of(input.boxes + 4 * begin, input.format, nullptr, end - begin);
+    extents.legal = extents.legal && all_finite(input.scores + begin, end - begin);
+    return extents;
+  };
+  if (threads == 1) return of_rows(0, input.count);
+  std::vector<Extents> extents(threads);
+  run_parts(threads, [&](size_t part) {
+    extents[part] = of_rows(input.count * part / threads, input.count * (part + 1) / threads);
+  });
+  return std::accumulate(extents.begin() + 1, extents.end(), extents[0], joined);
+}
+
 // The claims of the boxes that take part, greatest first.
 template <class T, class Score>
 Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold) {
@@ -62,16 +80,15 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
                                size_t threads, Suppressors& suppressors) {
   // A limit lets one thread stop early, of one image.
   const bool to_the_end = options.max_output >= input.count || input.images;
-  const size_t parts = threads_for(input.count, tuning::kBoxesPerThread, threads);
-  if (to_the_end && labels_serve(input, parts)) {
-    return nms_by_label(input, options.score_threshold, parts, [&](RankedBoxes<T>& of_label) {
+  if (to_the_end && labels_serve(input, threads)) {
+    return nms_by_label(input, options.score_threshold, threads, [&](RankedBoxes<T>& of_label) {
       keep_greedily<want_first, metric>(of_label, plan, of_label.size(), suppressors);
     });
   }
   const LabelIds<T> ids(input.labels, input.count);
-  if (to_the_end && plan.rule.threshold < T(1) && wanted_tiles(input.count, parts) > 1) {
+  if (to_the_end && plan.rule.threshold < T(1) && wanted_tiles(input.count, threads) > 1) {
     const auto takes_part = [&](Score score) { return static_cast<double>(score) > options.score_threshold; };
-    NmsInTiles<want_first, metric, T, Score> in_tiles(input, ids, plan, suppressors, parts);
+    NmsInTiles<want_first, metric, T, Score> in_tiles(input, ids, plan, suppressors, threads);
     return in_tiles.kept(rows_with(input.scores, input.count, takes_part));
   }
   RankedBoxes<T> ranked(input, ids, claims_above(input, options.score_threshold));
@@ -84,15 +101,16 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
 // The kept rows by rank. Nothing if a number is not legal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsOptions& options, size_t threads) {
-  const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
-  if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
+  const size_t parts = threads_for(given.count, tuning::kBoxesPerThread, threads);
+  const Extents extents = detail::extents_of(given, parts);
+  if (!extents.legal) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   const auto plan = Plan<T>::of(input, options.metric, options.exclusive_threshold(), extents);
   Suppressors suppressors(options.suppressor, input.count);
   auto rows = with_metric(options.metric, [&]<Metric metric>() {
-    return suppressors.wanted() ? detail::kept_rows<true, metric>(input, options, plan, threads, suppressors)
-                                : detail::kept_rows<false, metric>(input, options, plan, threads, suppressors);
+    return suppressors.wanted() ? detail::kept_rows<true, metric>(input, options, plan, parts, suppressors)
+                                : detail::kept_rows<false, metric>(input, options, plan, parts, suppressors);
   });
   const size_t kept = rows.size();
   keep_first_of_images(rows, input.images, input.count, options.max_output, [](uint32_t row) { return row; });

@@ -123,6 +123,17 @@ HASHNMS_VECTOR_CLONES static LabelRange range_of_labels(const int64_t* labels, s
   return range;
 }
 
+// What holds for two parts of the input.
+inline Extents joined(const Extents& a, const Extents& b) {
+  Extents both = a;
+  const auto join = [](Interval& some, const Interval& other) {
+    some = {std::min(some.least, other.least), std::max(some.greatest, other.greatest)};
+  };
+  both.legal &= b.legal;
+  for (int axis = 0; axis < 2; ++axis) join(both.sizes[axis], b.sizes[axis]), join(both.centers[axis], b.centers[axis]);
+  return both;
+}
+
 // The sizes were taken in T here and will be taken in double later: one step outwards covers the difference.
 template <class T>
 Extents extents_of(const T* boxes, BoxFormat format, const int64_t* labels, size_t count) {

@@ -36,7 +36,8 @@ inline std::atomic<size_t> boxes_per_tile = tuning::kBoxesPerTile;
 // How many tiles are best for so many boxes.
 inline size_t wanted_tiles(size_t boxes, size_t threads) {
   constexpr size_t kMostTiles = 60000;  // fewer than 2^16: they are numbered and counted in 16 bits
-  const size_t for_threads = threads == 1 ? 1 : std::min(boxes / tuning::kLeastPerTile, 4 * threads);
+  const size_t for_threads =
+      threads == 1 ? 1 : std::min(boxes / tuning::kLeastPerTile, tuning::kTilesPerThread * threads);
   return std::min(std::max(boxes / boxes_per_tile, for_threads), kMostTiles);
 }
 

@@ -36,7 +36,8 @@ inline constexpr size_t kVeryManyForLabels = size_t(1) << 18;  // or with two fr
 // python -m benchmarks.nms --largest 10000000, on one thread and on two
 inline constexpr size_t kBoxesPerThread = size_t(1) << 16;
 inline constexpr size_t kBoxesPerTile = size_t(1) << 19;  // about, where one thread does them all
-inline constexpr size_t kLeastPerTile = size_t(1) << 13;  // and where several threads share few boxes
+inline constexpr size_t kLeastPerTile = size_t(1) << 13;  // and where several threads share few boxes,
+inline constexpr size_t kTilesPerThread = 2;              // in so many tiles each: more have more borders
 inline constexpr int kLogClaimsMerged = 15;               // that are sorted together in the end
 
 // Soft-NMS (soft/): python -m benchmarks.soft_nms
