@@ -151,6 +151,31 @@ def test_sizes_at_the_ends_of_float64_equal_the_reference(metric, across):
         assert_same_nms(boxes, rng.random(700), iou_threshold, metric=metric)
 
 
+@pytest.mark.parametrize("count", [200, 900])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("exponent", [-480, 400, 506])
+def test_a_power_of_two_changes_nothing(exponent, metric, count):
+    """At 2**506 sums of two areas are still numbers, but the squares of DIoU's distances are not."""
+    rng = np.random.default_rng(46)
+    corner = rng.integers(0, 12 * count**0.5, (count, 2))
+    boxes = np.concatenate([corner, corner + rng.integers(1, [64, 32], (count, 2))], axis=1).astype(float)
+    scores, scaled = np.arange(count), boxes * 2.0**exponent
+    for iou_threshold in (0.0, 0.3, 0.6):
+        assert_same_nms(scaled, scores, iou_threshold, metric=metric)
+        keep = nms(boxes, scores, iou_threshold, metric=metric)
+        assert np.array_equal(nms(scaled, scores, iou_threshold, metric=metric), keep)
+
+
+@pytest.mark.parametrize("count", [0, 600])
+def test_diou_of_boxes_that_only_together_are_too_wide_for_float64(count):
+    """Their centres are a third of what is around both apart: IoU 1/3, less 1/9."""
+    width = 1.5 * 2.0**1023
+    boxes = np.array([[-width, 0, 0, 2.0**-9], [-width / 2, 0, width / 2, 2.0**-9], *np.zeros((count, 4))])
+    for iou_threshold, kept in ((2 / 9 - 1e-9, 1), (2 / 9 + 1e-9, 2)):
+        assert len(nms(boxes, np.arange(len(boxes))[::-1], iou_threshold, metric="diou")) == kept + count
+        assert_same_nms(boxes, np.arange(len(boxes)), iou_threshold, metric="diou")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_scenes_of_20_000_boxes_equal_the_plain_loop(preset):
