@@ -99,6 +99,27 @@ def test_a_pair_at_the_threshold_is_suppressed_only_if_it_is_inclusive(metric, b
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [2, 600])
+def test_an_overlap_is_rounded_to_the_type_of_the_boxes_and_no_further(count, dtype, metric):
+    """Thresholds are that very number and its neighbours as doubles, between which no float32 lies."""
+    rng = np.random.default_rng(47)
+    boxes = np.zeros((count, 4), dtype)
+    scores = np.arange(count, 0, -1)
+    for _ in range(150):
+        boxes[:2, :2] = rng.random((2, 2))
+        boxes[:2, 2:] = boxes[:2, :2] + 1 + rng.random((2, 2))
+        overlap = reference._METRICS[metric](boxes[0], boxes[1:2])[0]
+        if not 0 < overlap < 1:
+            continue
+        assert overlap == dtype(overlap)
+        assert len(nms(boxes, scores, overlap, metric=metric)) == count
+        assert len(nms(boxes, scores, np.nextafter(overlap, UP), metric=metric)) == count
+        assert len(nms(boxes, scores, np.nextafter(overlap, DOWN), metric=metric)) == count - 1
+        assert len(nms(boxes, scores, overlap, metric=metric, inclusive=True)) == count - 1
+
+
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("count", [1, 200])
 def test_boxes_without_area_suppress_nothing_and_are_kept(metric, count):
     flat = np.array([[2, 2, 2, 8], [2, 2, 8, 2], [5, 5, 5, 5], [0, 0, 10, 0]] * count, np.float32)

@@ -51,11 +51,16 @@ def boxes_array(boxes: Any, name: str = "boxes") -> Array:
     array = _real_array(name, boxes, axes=2)
     if array.shape == (0,):
         array = array.reshape(0, 4)
-    if array.ndim != 2 or array.shape[1] != 4:
-        raise ValueError(f"{name} must have shape (N, 4), got {array.shape}")
+    boxes_shape(array.shape, name)
     if len(array) > _core.MOST_BOXES:
         raise ValueError(f"{name} must be at most {_core.MOST_BOXES:,}, got {len(array):,}")
     return array
+
+
+def boxes_shape(shape: tuple[int, ...], name: str = "boxes") -> None:
+    """Say that this is not the shape of boxes."""
+    if len(shape) != 2 or shape[1] != 4:
+        raise ValueError(f"{name} must have shape (N, 4), got {shape}")
 
 
 def scores_array(scores: Any, num_boxes: int) -> Array:
@@ -394,8 +399,10 @@ def legal_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = N
     finite_rows(boxes, name, rows)
     inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
     if inverted.any():
-        need = "x2 >= x1 and y2 >= y1" if box_format == "xyxy" else "width >= 0 and height >= 0"
-        hint = "; did you mean box_format='xywh'?" if (boxes[:, 2:] >= 0).all() else ""
+        need, hint = "width >= 0 and height >= 0", ""
+        if box_format == "xyxy":
+            need, other = "x2 >= x1 and y2 >= y1", "box_format='xywh' or " if (boxes[:, 2:] >= 0).all() else ""
+            hint = f"; did you mean {other}hashnms.boxes.order_corners(boxes)?"
         raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted, rows)}{hint}")
 
 

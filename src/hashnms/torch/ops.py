@@ -134,6 +134,12 @@ def suppress_and_merge(boxes: Tensor, *arguments: Any) -> Any:
     return _suppress_and_merge(_as_floats(boxes), *arguments)
 
 
+def order_corners(boxes: Tensor) -> Tensor:
+    """As `hashnms.boxes.order_corners`."""
+    first, second = boxes[:, :2], boxes[:, 2:]
+    return torch.cat([first.minimum(second), first.maximum(second)], dim=1)
+
+
 def _not_in_onnx(*_: Any) -> Any:
     raise TypeError(
         "boxes cannot be merged in ONNX, got nmm, vote, wbf or merge: hashnms.hnms and hashnms.torch.hnms_mask export; "
