@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hashnms
-from hashnms import Suppression, _calls, _core, batched_nms, hnms, iou_hash, nms, pipeline, soft_nms
-from hashnms.pipeline import STEPS
+from hashnms import Suppression, _calls, _core, batched_nms, hnms, iou_hash, nms, soft_nms, steps
+from hashnms.steps import STEPS
 
 BOXES = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], np.float32)
 SCORES = np.array([0.5, 0.75, 0.25], np.float32)
@@ -284,7 +284,7 @@ def test_a_new_method_is_one_class_and_one_entry(monkeypatch):
     """It asks the candidates, whether they are arrays or tensors elsewhere."""
 
     @dataclass(frozen=True)
-    class Twice(pipeline.Step):
+    class Twice(steps.Step):
         """Any step that is not in the table."""
 
         k: int = 1
@@ -293,7 +293,7 @@ def test_a_new_method_is_one_class_and_one_entry(monkeypatch):
             return candidates.top(in_all=self.k)
 
     monkeypatch.setitem(STEPS, "twice", Twice)
-    monkeypatch.setitem(pipeline._NAMES, Twice, "twice")
+    monkeypatch.setitem(steps._NAMES, Twice, "twice")
     suppression = Suppression.parse("twice:2+limit:1")
     assert str(suppression) == "twice:2+limit:1"
     assert as_lists(suppression(BOXES, SCORES)) == [[1], [0.75]]

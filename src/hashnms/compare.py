@@ -14,7 +14,8 @@ from hashnms._coco import evaluator
 from hashnms._output import as_csv, as_dicts, as_json, as_markdown, as_table
 from hashnms.detections import Detections, Truth
 from hashnms.evaluate import Agreement, AveragePrecision, agreement, average_precision, task_of
-from hashnms.pipeline import Step, Suppressed, Suppression
+from hashnms.pipeline import Suppressed, Suppression
+from hashnms.steps import Step
 from hashnms.sweeps import parameters_of, sweep
 
 __all__ = [

@@ -8,7 +8,8 @@ from decimal import Decimal, InvalidOperation
 from itertools import product
 
 from hashnms import _validate
-from hashnms.pipeline import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, Suppression, TopK, Vote, Wbf
+from hashnms.pipeline import Suppression
+from hashnms.steps import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, TopK, Vote, Wbf
 
 #: The parameters that can be swept: of which steps, and under which name these have them.
 PARAMETERS: dict[str, dict[type[Step], str]] = {

@@ -12,8 +12,9 @@ from hashnms import _validate
 from hashnms.boxes import pairwise_iou
 from hashnms.hashing import hash_family
 from hashnms.merging import weighted_boxes_fusion
-from hashnms.pipeline import Hnms, Nms, Step, Suppression, Wbf
+from hashnms.pipeline import Suppression
 from hashnms.report.data import Outcome
+from hashnms.steps import Hnms, Nms, Step, Wbf
 from hashnms.suppression import nms
 
 Array = NDArray[Any]
