@@ -7,9 +7,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _tensors, _validate
+from hashnms import _settings, _tensors, _validate
+from hashnms._settings import BoxFormatName
 from hashnms._tensors import AnyTensor, Tensor, Values
-from hashnms._validate import BoxFormatName
 
 
 def to_xyxy(boxes: ArrayLike, box_format: BoxFormatName) -> NDArray[Any]:
@@ -19,7 +19,7 @@ def to_xyxy(boxes: ArrayLike, box_format: BoxFormatName) -> NDArray[Any]:
     array([[ 8.,  9., 12., 11.]])
     """
     array = _validate.boxes_array(boxes)
-    _validate.box_format_value(box_format)
+    _settings.box_format_value(box_format)
     _validate.legal_rows(array, box_format)
     if box_format == "xyxy":
         return array.copy()

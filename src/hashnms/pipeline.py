@@ -10,10 +10,10 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _tensors, _validate
+from hashnms import _settings, _tensors, _validate
 from hashnms._candidates import Candidates
+from hashnms._settings import BoxFormatName
 from hashnms._tensors import AnyTensor, Tensor, Values
-from hashnms._validate import BoxFormatName
 from hashnms.steps import STEPS, Limit, Step, parse_step, step_from_dict, step_to_dict
 
 Result = TypeVar("Result")
@@ -78,7 +78,7 @@ class Suppression:
     _notation: str = field(init=False, repr=False, compare=False)  # made at once: compiled graphs cannot make it
 
     def __init__(self, steps: Iterable[Step]) -> None:
-        object.__setattr__(self, "steps", _validate.steps_tuple(steps, list(STEPS.values())))
+        object.__setattr__(self, "steps", _settings.steps_tuple(steps, list(STEPS.values())))
         object.__setattr__(self, "_notation", "+".join(map(str, self.steps)))
 
     @overload
@@ -148,7 +148,7 @@ class Suppression:
 
     def on_host(self, boxes: Any, scores: Any, labels: Any, images: Any, box_format: Any) -> tuple[Any, ...]:
         """By the core, of arrays, lists or CPU tensors."""
-        box_format = _validate.box_format_value(box_format)
+        box_format = _settings.box_format_value(box_format)
         return self.run(Candidates(*_validate.plain_arrays(boxes, scores, labels, images), box_format))
 
     def run(self, candidates: Candidates) -> tuple[Any, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, Literal, get_type_hints
 
-from hashnms import _validate
+from hashnms import _settings
 from hashnms._candidates import Candidates
-from hashnms._validate import MetricName, SoftMethodName
+from hashnms._settings import MetricName, SoftMethodName
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Hnms(Step):
     _shown: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        self._set(alpha=_validate.alpha_value(self.alpha))
-        self._set(num_hashes=_validate.num_hashes_value(self.num_hashes))
+        self._set(alpha=_settings.alpha_value(self.alpha))
+        self._set(num_hashes=_settings.num_hashes_value(self.num_hashes))
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
         return candidates.hnms(self.alpha, self.num_hashes, most)
@@ -73,10 +73,10 @@ class Nms(Step):
     inclusive: bool = False
 
     def __post_init__(self) -> None:
-        self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
-        self._set(metric=_validate.metric_value(self.metric))
-        self._set(inclusive=_validate.bool_value("inclusive", self.inclusive))
-        _validate.inclusive_threshold(self.iou_threshold, self.inclusive)
+        self._set(iou_threshold=_settings.share_value("iou_threshold", self.iou_threshold))
+        self._set(metric=_settings.metric_value(self.metric))
+        self._set(inclusive=_settings.bool_value("inclusive", self.inclusive))
+        _settings.inclusive_threshold(self.iou_threshold, self.inclusive)
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
         return candidates.nms(self.iou_threshold, self.metric, self.inclusive, most)
@@ -97,11 +97,11 @@ class SoftNms(Step):
     changes_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _validate.method_value(self.method)
+        _settings.method_value(self.method)
         self._set(method=str(self.method))
-        self._set(sigma=_validate.sigma_value(self.sigma))
-        self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
-        self._set(min_score=_validate.min_score_value(self.min_score))
+        self._set(sigma=_settings.sigma_value(self.sigma))
+        self._set(iou_threshold=_settings.share_value("iou_threshold", self.iou_threshold))
+        self._set(min_score=_settings.min_score_value(self.min_score))
         unused = "iou_threshold" if self.method == "gaussian" else "sigma"
         self._set(**{unused: getattr(SoftNms, unused)})
 
@@ -147,8 +147,8 @@ class Wbf(Step):
     changes_boxes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self._set(iou_threshold=_validate.share_value("iou_threshold", self.iou_threshold))
-        self._set(confidence=_validate.confidence_value(self.confidence, ("avg", "max")))
+        self._set(iou_threshold=_settings.share_value("iou_threshold", self.iou_threshold))
+        self._set(confidence=_settings.confidence_value(self.confidence, ("avg", "max")))
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
         return candidates.fuse(self.iou_threshold, self.confidence, most)
@@ -162,7 +162,7 @@ class TopK(Step):
     removes_overlaps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
+        self._set(k=_settings.count_value("k", self.k, least=0, most=2**63 - 1))
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
         return candidates.top(of_label=self.k, in_all=most)
@@ -176,7 +176,7 @@ class Limit(Step):
     removes_overlaps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        self._set(k=_validate.count_value("k", self.k, least=0, most=2**63 - 1))
+        self._set(k=_settings.count_value("k", self.k, least=0, most=2**63 - 1))
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
         return candidates.top(in_all=self.k if most is None else min(self.k, most))
@@ -190,7 +190,7 @@ class ScoreThreshold(Step):
     removes_overlaps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        self._set(score_threshold=_validate.score_value("score_threshold", self.score_threshold))
+        self._set(score_threshold=_settings.score_value("score_threshold", self.score_threshold))
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, Any]:
         return candidates.top(score_threshold=self.score_threshold, in_all=most)
