@@ -123,11 +123,48 @@ def supervision_cases(scene: Scene) -> Iterator[Case]:
     yield Case("supervision `with_nmm`, IoU 0.5", found.with_nmm, lambda: with_nmm(found), equal)
 
 
+def deepforest_cases(scene: Scene) -> Iterator[Case]:
+    import pandas
+    from deepforest.predict import across_class_nms
+
+    from hashnms.detectors import routed
+
+    found = pandas.DataFrame(scene.boxes, columns=["xmin", "ymin", "xmax", "ymax"])
+    found = found.assign(label=scene.labels, score=scene.scores)
+
+    def ours() -> Any:
+        with routed():
+            return across_class_nms(found, 0.5)
+
+    yield Case(
+        "DeepForest `across_class_nms`, IoU 0.5, in `routed()`",
+        lambda: across_class_nms(found, 0.5),
+        ours,
+        lambda one, other: bool(one.equals(other)),
+    )
+
+
+def monai_cases(scene: Scene) -> Iterator[Case]:
+    import torch
+    from monai.data.box_utils import non_max_suppression
+
+    torch.set_num_threads(1)
+    boxes, scores = torch.from_numpy(scene.boxes), torch.from_numpy(scene.scores)
+    yield Case(
+        "MONAI `non_max_suppression` of 2-D boxes, IoU 0.5",
+        lambda: non_max_suppression(boxes, scores, 0.5),
+        lambda: hashnms.nms(boxes, scores, 0.5),
+        torch.equal,
+    )
+
+
 #: Package -> its cases.
 CASES: dict[str, list[Callable[[Scene], Iterator[Case]]]] = {
     "ultralytics": [ultralytics_cases],
     "sahi": [sahi_cases, sahi_objects],
     "supervision": [supervision_cases],
+    "deepforest": [deepforest_cases],
+    "monai": [monai_cases],
 }
 
 

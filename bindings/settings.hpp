@@ -1,5 +1,5 @@
 // The numbers and names of a call, as Python has them. What is not of the usual type or not in range is nothing here:
-// src/hashnms/_validate.py then converts it or says why. The limits stand here alone; Python reads them in the module.
+// src/hashnms/_settings.py then converts it or says why. The limits stand here alone; Python reads them in the module.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -14,7 +14,7 @@ import numpy as np
 from experiments import scenes
 from experiments.datasets import GENERATED, SOURCES, DatasetError
 from experiments.datasets.common import Drawing, Size, write_text
-from hashnms import _validate
+from hashnms import _settings
 
 #: What can be drawn: names of `datasets.SOURCES`.
 FORMATS = [name for name, source in SOURCES.items() if source.write]
@@ -52,9 +52,9 @@ def generate(
     """
     if format not in FORMATS:
         raise DatasetError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
-    images = _validate.count_value("images", images, least=2)
-    seed = _validate.count_value("seed", seed, least=0)
-    width, height = (_validate.count_value("size", side, least=LEAST_SIZE, most=MOST_SIZE) for side in size)
+    images = _settings.count_value("images", images, least=2)
+    seed = _settings.count_value("seed", seed, least=0)
+    width, height = (_settings.count_value("size", side, least=LEAST_SIZE, most=MOST_SIZE) for side in size)
     root = Path(root).absolute()
     _check_free(root, overwrite)
     beside = root.with_name(f".{root.name}.{os.getpid()}")

@@ -28,7 +28,7 @@ from hashnms import (
     soft_nms,
 )
 from hashnms.boxes import to_xyxy
-from hashnms.pipeline import STEPS, Step
+from hashnms.steps import STEPS, Step
 from hashnms.synthetic import make_scene
 from tests.support.boxes import boxes_and_scores, real_images
 

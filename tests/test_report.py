@@ -203,6 +203,23 @@ def test_what_was_merged_into_a_box_counts_as_removed_by_it():
             assert outcome.suppressor.tolist() == by.tolist()
 
 
+@pytest.mark.parametrize("notation", ["nmm:0.4", "vote:0.4", "wbf:0.4", "vote:0.6+nms:0.3+limit:40", "hnms+nmm:0.5"])
+def test_the_page_holds_the_boxes_that_come_out_where_they_are_merged(notation, tmp_path):
+    scene = make_scene("crowd", 300, seed=6)
+    data = scene.boxes, scene.scores, scene.labels
+    kept = Suppression.parse(notation)(*data)
+    expected = scene.boxes.copy()
+    expected[kept.keep] = kept.boxes
+    outcome = outcome_of(notation, *data)
+    assert np.array_equal(outcome.boxes, expected)
+    assert outcome_of("softnms:gaussian/0.5", *data).boxes is None
+    shot = Picture("a", 100, 100, *data, outcomes={"nms:0.5": outcome_of("nms:0.5", *data), notation: outcome})
+    page = written(Report("t", methods=[Method("nms:0.5"), Method(notation)], pictures=[shot]), tmp_path)
+    merged = page.numbers("p0-boxes-1", np.float32).reshape(4, -1).T
+    assert np.array_equal(merged, kept.boxes[kept.keep.argsort()])
+    assert json.loads(page.block("about"))["pictures"][0]["merged"] == [1]
+
+
 @pytest.mark.parametrize("notation", ["softnms:gaussian/0.5", "softnms:linear/0.3"])
 def test_blocks_of_many_boxes_find_the_same_as_a_plain_search(notation):
     scene = make_scene("crowd", 1500, seed=4)
@@ -413,6 +430,10 @@ def test_the_media_type_is_told_by_the_bytes(start, media_type):
             "outcome of 'm' must be of 2 boxes, got 1",
         ),
         (lambda: Outcome(np.ones(2), np.arange(2)), "keep must be bools of shape (N,), got float64 of shape (2,)"),
+        (
+            lambda: Outcome(np.ones(2, bool), np.arange(2), boxes=np.zeros((3, 4))),
+            "boxes must have shape (2, 4), got (3, 4)",
+        ),
         (lambda: Outcome(np.ones(2, bool), np.arange(3)), "suppressor must be integers of shape (2,)"),
         (lambda: Outcome(np.array([True, False]), np.array([0, 1])), "got 1 in row 1 (1 in all)"),
         (lambda: Outcome(np.array([True, False]), np.array([0, 2])), "got 2 in row 1"),

@@ -223,6 +223,32 @@ def test_the_mode_the_score_and_the_method_choose_what_is_drawn(show):
     assert page.locator("#method option").count() == 1
 
 
+def test_merged_boxes_are_drawn_as_they_come_out(show):
+    """Boxes 0, 1 and 2 become one from 44 to 156; at 44 and 156 there is an edge of it and of a removed box."""
+    names = ["nms:0.5", "nmm:0.5"]
+    outcomes = {name: outcome_of(name, BOXES, SCORES, LABELS) for name in names}
+    shot = Picture("first", 400, 300, BOXES, SCORES, LABELS, outcomes=outcomes)
+    page = show(Report("Merged", "", [Method(name) for name in names], [shot]))
+    page.check("input[value=after]", force=True)
+    raw = pixels(page, "boxes")
+    page.select_option("#method", label="nmm:0.5")
+    until(page, "hashnmsReport.state().method === 1")
+    assert page.evaluate("hashnmsReport.box(0)") == [44, 50, 156, 156]
+    assert pixels(page, "boxes") > raw
+    click(page, 156, 70)  # on its new edge
+    assert state(page)["chosen"] == 0
+    assert "100 x 100 → 112 x 106" in page.inner_text("#panel").replace("\u00d7", "x")
+    marked = pixels(page, "marks")
+    page.check("input[value=before]", force=True)
+    assert page.evaluate("hashnmsReport.box(0)") == [50, 50, 150, 150]
+    assert pixels(page, "marks") != marked
+    page.select_option("#method", label="nms:0.5")
+    until(page, "hashnmsReport.state().method === 0")
+    page.check("input[value=after]", force=True)
+    assert pixels(page, "boxes") == raw
+    assert page.evaluate("hashnmsReport.box(0)") == [50, 50, 150, 150]
+
+
 def test_cells_are_drawn_for_the_box_and_are_those_of_iou_hash(show):
     page = show(small_report())
     page.select_option("#method", label="hnms:0.5/1")

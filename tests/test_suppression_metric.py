@@ -99,6 +99,27 @@ def test_a_pair_at_the_threshold_is_suppressed_only_if_it_is_inclusive(metric, b
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [2, 600])
+def test_an_overlap_is_rounded_to_the_type_of_the_boxes_and_no_further(count, dtype, metric):
+    """Thresholds are that very number and its neighbours as doubles, between which no float32 lies."""
+    rng = np.random.default_rng(47)
+    boxes = np.zeros((count, 4), dtype)
+    scores = np.arange(count, 0, -1)
+    for _ in range(150):
+        boxes[:2, :2] = rng.random((2, 2))
+        boxes[:2, 2:] = boxes[:2, :2] + 1 + rng.random((2, 2))
+        overlap = reference._METRICS[metric](boxes[0], boxes[1:2])[0]
+        if not 0 < overlap < 1:
+            continue
+        assert overlap == dtype(overlap)
+        assert len(nms(boxes, scores, overlap, metric=metric)) == count
+        assert len(nms(boxes, scores, np.nextafter(overlap, UP), metric=metric)) == count
+        assert len(nms(boxes, scores, np.nextafter(overlap, DOWN), metric=metric)) == count - 1
+        assert len(nms(boxes, scores, overlap, metric=metric, inclusive=True)) == count - 1
+
+
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("count", [1, 200])
 def test_boxes_without_area_suppress_nothing_and_are_kept(metric, count):
     flat = np.array([[2, 2, 2, 8], [2, 2, 8, 2], [5, 5, 5, 5], [0, 0, 10, 0]] * count, np.float32)
@@ -149,6 +170,31 @@ def test_sizes_at_the_ends_of_float64_equal_the_reference(metric, across):
     boxes *= [across, 1, across, 1]
     for iou_threshold in (0.0, 0.3, 0.5, 0.9):
         assert_same_nms(boxes, rng.random(700), iou_threshold, metric=metric)
+
+
+@pytest.mark.parametrize("count", [200, 900])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("exponent", [-480, 400, 506])
+def test_a_power_of_two_changes_nothing(exponent, metric, count):
+    """At 2**506 sums of two areas are still numbers, but the squares of DIoU's distances are not."""
+    rng = np.random.default_rng(46)
+    corner = rng.integers(0, 12 * count**0.5, (count, 2))
+    boxes = np.concatenate([corner, corner + rng.integers(1, [64, 32], (count, 2))], axis=1).astype(float)
+    scores, scaled = np.arange(count), boxes * 2.0**exponent
+    for iou_threshold in (0.0, 0.3, 0.6):
+        assert_same_nms(scaled, scores, iou_threshold, metric=metric)
+        keep = nms(boxes, scores, iou_threshold, metric=metric)
+        assert np.array_equal(nms(scaled, scores, iou_threshold, metric=metric), keep)
+
+
+@pytest.mark.parametrize("count", [0, 600])
+def test_diou_of_boxes_that_only_together_are_too_wide_for_float64(count):
+    """Their centres are a third of what is around both apart: IoU 1/3, less 1/9."""
+    width = 1.5 * 2.0**1023
+    boxes = np.array([[-width, 0, 0, 2.0**-9], [-width / 2, 0, width / 2, 2.0**-9], *np.zeros((count, 4))])
+    for iou_threshold, kept in ((2 / 9 - 1e-9, 1), (2 / 9 + 1e-9, 2)):
+        assert len(nms(boxes, np.arange(len(boxes))[::-1], iou_threshold, metric="diou")) == kept + count
+        assert_same_nms(boxes, np.arange(len(boxes)), iou_threshold, metric="diou")
 
 
 @pytest.mark.slow

@@ -182,7 +182,7 @@ def test_empty_input_gives_an_empty_result():
         (
             {"boxes": [[2, 0, 1, 1], [0, 0, 1, 1]]},
             "boxes must have x2 >= x1 and y2 >= y1, got [2.0, 0.0, 1.0, 1.0] in row 0 (1 such row); "
-            "did you mean box_format='xywh'?",
+            "did you mean box_format='xywh' or hashnms.boxes.order_corners(boxes)?",
         ),
         ({"scores": [0.5, np.inf]}, "scores must be finite, got inf in row 1 (1 such row)"),
         ({"box_format": "yxyx"}, "box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),

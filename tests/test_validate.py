@@ -58,11 +58,12 @@ def changed(array, row, values):
         (
             {"boxes": changed(BOXES, 1, [5, 0, 4, 5])},
             "boxes must have x2 >= x1 and y2 >= y1, got [5.0, 0.0, 4.0, 5.0] in row 1 (1 such row); "
-            "did you mean box_format='xywh'?",
+            "did you mean box_format='xywh' or hashnms.boxes.order_corners(boxes)?",
         ),
         (
             {"boxes": changed(BOXES, slice(1, 3), [[4, 6, 4, 5], [-9, -9, -8, -8]])},  # no boxes as xywh either
-            "boxes must have x2 >= x1 and y2 >= y1, got [4.0, 6.0, 4.0, 5.0] in row 1 (1 such row)",
+            "boxes must have x2 >= x1 and y2 >= y1, got [4.0, 6.0, 4.0, 5.0] in row 1 (1 such row); "
+            "did you mean hashnms.boxes.order_corners(boxes)?",
         ),
         (
             {"boxes": changed(BOXES, 1, [4, 6, -1, 5]), "box_format": "xywh"},
@@ -123,7 +124,7 @@ def test_a_bad_number_is_found_wherever_it_stands(position, dtype, box_format):
         for bad in (np.nan, np.inf, -np.inf):
             with pytest.raises(ValueError, match=rf"^boxes must be finite, got .* in row {position} \(1 such row\)$"):
                 hnms(changed(boxes, (position, column), bad), scores, box_format=box_format)
-    with pytest.raises(ValueError, match=rf"^boxes must have .* in row {position} \(1 such row\)$"):
+    with pytest.raises(ValueError, match=rf"^boxes must have .* in row {position} \(1 such row\)"):
         hnms(changed(boxes, (position, 2), -3), scores, box_format=box_format)
     with pytest.raises(ValueError, match=rf"^scores must be finite, got nan in row {position} \(1 such row\)$"):
         hnms(boxes, changed(scores, position, np.nan), box_format=box_format)

@@ -19,10 +19,14 @@ HASHNMS_INLINE T ios(const Corners<T>& a, T area_a, const Corners<T>& b, T area_
 // diagonal of what encloses both, in double, rounded once to T. Never above the IoU.
 template <class T>
 HASHNMS_INLINE T diou(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
-  const double dx = (0.5 * a.x1 + 0.5 * a.x2) - (0.5 * b.x1 + 0.5 * b.x2);
-  const double dy = (0.5 * a.y1 + 0.5 * a.y2) - (0.5 * b.y1 + 0.5 * b.y2);
-  const double width = double(a.x2 > b.x2 ? a.x2 : b.x2) - double(a.x1 < b.x1 ? a.x1 : b.x1);
-  const double height = double(a.y2 > b.y2 ? a.y2 : b.y2) - double(a.y1 < b.y1 ? a.y1 : b.y1);
+  const double left = a.x1 < b.x1 ? a.x1 : b.x1, right = a.x2 > b.x2 ? a.x2 : b.x2;
+  const double top = a.y1 < b.y1 ? a.y1 : b.y1, bottom = a.y2 > b.y2 ? a.y2 : b.y2;
+  // Squares of lengths beyond 2^511 overflow. A power of two, by which all are shortened, does not change the quotient.
+  const bool is_vast = sizeof(T) == 8 && ((right - left > 0x1p500) | (bottom - top > 0x1p500));
+  const double unit = is_vast ? 0x1p-600 : 1.0;
+  const double dx = unit * ((0.5 * a.x1 + 0.5 * a.x2) - (0.5 * b.x1 + 0.5 * b.x2));
+  const double dy = unit * ((0.5 * a.y1 + 0.5 * a.y2) - (0.5 * b.y1 + 0.5 * b.y2));
+  const double width = unit * right - unit * left, height = unit * bottom - unit * top;
   const double penalty = (dx * dx + dy * dy) / (width * width + height * height);
   return iou(a, area_a, b, area_b) - static_cast<T>(penalty);
 }

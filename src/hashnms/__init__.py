@@ -19,19 +19,8 @@ from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
 from hashnms.merging import Fused, Merged, merge, nmm, vote, weighted_boxes_fusion
 from hashnms.partial import Status, partial_nms, regions
-from hashnms.pipeline import (
-    Hnms,
-    Limit,
-    Nmm,
-    Nms,
-    ScoreThreshold,
-    SoftNms,
-    Suppressed,
-    Suppression,
-    TopK,
-    Vote,
-    Wbf,
-)
+from hashnms.pipeline import Suppressed, Suppression
+from hashnms.steps import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, TopK, Vote, Wbf
 from hashnms.suppression import batched_nms, hnms, nms, soft_nms
 
 __all__ = [

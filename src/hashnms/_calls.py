@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hashnms import _core, _tensors, _validate
+from hashnms import _core, _settings, _tensors, _validate
 from hashnms._validate import Array
 
 
@@ -58,19 +58,19 @@ def _explain_nms(
     boxes: Array, scores: Array, _labels: Any, _images: Any, iou_threshold: float, *others: Any, rows: Any
 ) -> None:
     *_, inclusive, box_format = others
-    _validate.inclusive_threshold(iou_threshold, inclusive)
+    _settings.inclusive_threshold(iou_threshold, inclusive)
     _validate.legal_numbers(boxes, scores, box_format, rows)
 
 
 def _explain_partial_nms(boxes: Array, scores: Array, *others: Any, rows: Any) -> None:
     *_, iou_threshold, _metric, inclusive, box_format = others
-    _validate.inclusive_threshold(iou_threshold, inclusive)
+    _settings.inclusive_threshold(iou_threshold, inclusive)
     _validate.legal_numbers(boxes, scores, box_format, rows)
 
 
 def _explain_regions(boxes: Array, iou_threshold: float, _metric: str, *others: Any, rows: Any) -> None:
     inclusive, box_format = others
-    _validate.inclusive_threshold(iou_threshold, inclusive)
+    _settings.inclusive_threshold(iou_threshold, inclusive)
     _validate.legal_rows(boxes, box_format, rows=rows)
 
 
@@ -90,21 +90,21 @@ def _explain_iou_hash(boxes: Array, alpha: float, *settings: Any, rows: Any) -> 
     _validate.refuse_codes(boxes, _core.has_code(boxes, alpha, *settings), alpha, rows)
 
 
-_iou_threshold = partial(_validate.share_value, "iou_threshold")
+_iou_threshold = partial(_settings.share_value, "iou_threshold")
 _nms_settings = (
     _iou_threshold,
-    _validate.score_threshold_value,
-    _validate.max_output_value,
-    _validate.metric_value,
-    partial(_validate.bool_value, "inclusive"),
-    _validate.box_format_value,
+    _settings.score_threshold_value,
+    _settings.max_output_value,
+    _settings.metric_value,
+    partial(_settings.bool_value, "inclusive"),
+    _settings.box_format_value,
 )
 
 HNMS = CoreCall(
     "hnms",
     _core.hnms,
     _validate.plain_arrays,
-    (_validate.alpha_value, _validate.num_hashes_value, _validate.box_format_value),
+    (_settings.alpha_value, _settings.num_hashes_value, _settings.box_format_value),
     _explain_hnms,
 )
 NMS = CoreCall("nms", _core.nms, _validate.plain_arrays, _nms_settings, _explain_nms)
@@ -113,14 +113,14 @@ PARTIAL_NMS = CoreCall(
     "partial_nms",
     _core.partial_nms,
     _validate.part_arrays,
-    (_iou_threshold, _validate.metric_value, partial(_validate.bool_value, "inclusive"), _validate.box_format_value),
+    (_iou_threshold, _settings.metric_value, partial(_settings.bool_value, "inclusive"), _settings.box_format_value),
     _explain_partial_nms,
 )
 REGIONS = CoreCall(
     "regions",
     _core.regions,
     lambda boxes: (_validate.boxes_array(boxes),),
-    (_iou_threshold, _validate.metric_value, partial(_validate.bool_value, "inclusive"), _validate.box_format_value),
+    (_iou_threshold, _settings.metric_value, partial(_settings.bool_value, "inclusive"), _settings.box_format_value),
     _explain_regions,
 )
 BATCHED_NMS = CoreCall(
@@ -131,12 +131,12 @@ SOFT_NMS = CoreCall(
     _core.soft_nms,
     _validate.plain_arrays,
     (
-        _validate.method_value,
-        _validate.sigma_value,
+        _settings.method_value,
+        _settings.sigma_value,
         _iou_threshold,
-        _validate.min_score_value,
-        _validate.max_output_value,
-        _validate.box_format_value,
+        _settings.min_score_value,
+        _settings.max_output_value,
+        _settings.box_format_value,
     ),
     _explain_numbers,
 )
@@ -145,10 +145,10 @@ TOP_K = CoreCall(
     _core.top_k,
     _validate.plain_arrays,
     (
-        _validate.score_threshold_value,
-        _validate.max_output_value,
-        _validate.max_output_value,
-        _validate.box_format_value,
+        _settings.score_threshold_value,
+        _settings.max_output_value,
+        _settings.max_output_value,
+        _settings.box_format_value,
     ),
     _explain_numbers,
 )
@@ -157,12 +157,12 @@ IOU_HASH = CoreCall(
     _core.iou_hash,
     lambda boxes: (_validate.boxes_array(boxes),),
     (
-        _validate.alpha_value,
-        partial(_validate.origin_value, "w0"),
-        partial(_validate.origin_value, "h0"),
-        partial(_validate.shift_value, "bx"),
-        partial(_validate.shift_value, "by"),
-        _validate.box_format_value,
+        _settings.alpha_value,
+        partial(_settings.origin_value, "w0"),
+        partial(_settings.origin_value, "h0"),
+        partial(_settings.shift_value, "bx"),
+        partial(_settings.shift_value, "by"),
+        _settings.box_format_value,
     ),
     _explain_iou_hash,
 )

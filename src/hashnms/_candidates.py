@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hashnms._calls import HNMS, NMS, NMS_SUPPRESSOR, SOFT_NMS, TOP_K, CoreCall
-from hashnms._validate import BoxFormatName, ConfidenceName, HowName
+from hashnms._settings import BoxFormatName, ConfidenceName, HowName
 from hashnms.merging import fuse_clusters, merge_groups
 
 

@@ -18,6 +18,11 @@ SHIFT_LIMIT: float = 9007199254740992.0
 
 def set_num_threads(num_threads: int) -> None: ...
 
+def set_boxes_per_tile(count: int) -> int:
+    """
+    How many boxes a tile of NMS has at most, about: for tests. What it was.
+    """
+
 def set_main_thread(ident: int) -> None: ...
 
 def get_num_threads() -> int: ...
@@ -35,6 +40,16 @@ def nms(boxes: object, scores: object, labels: object, images: object, iou_thres
 
 def nms_suppressor(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
     """The same, and the suppressor of each box."""
+
+def partial_nms(boxes: object, scores: object, labels: object, images: object, open: object, kept: object, iou_threshold: object, metric: object, inclusive: object, box_format: object) -> numpy.typing.NDArray[numpy.int8] | None:
+    """
+    What is certain about the boxes of a part of a scene: 0 for suppressed, 1 for kept, 2 for undecided.
+    """
+
+def regions(boxes: object, iou_threshold: object, metric: object, inclusive: object, box_format: object) -> numpy.typing.NDArray[numpy.float64] | None:
+    """
+    Of each box the part that meets that of every box which it could suppress.
+    """
 
 def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes that greedy NMS keeps of each group."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from hashnms import _core, _validate
+from hashnms import _core, _settings
 
 
 def _available_cores() -> int:
@@ -43,4 +43,4 @@ def set_num_threads(num_threads: int) -> None:
     1
     >>> set_num_threads(before)
     """
-    _core.set_num_threads(_validate.count_value("num_threads", num_threads, most=1024))
+    _core.set_num_threads(_settings.count_value("num_threads", num_threads, most=1024))

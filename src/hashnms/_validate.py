@@ -1,17 +1,13 @@
-"""Every argument check and every message: name, need, got. The core trusts what has passed here.
+"""Every check of arrays, and its message: name, need, got. The core trusts what has passed here and in `_settings.py`.
 
 The core takes plain arrays as they are and checks their numbers in the pass it makes anyway. Only when it refuses are
-the arguments looked at here, as `_calls.py` says: `..._array` and `..._value` convert them, `legal_numbers` and
-`refuse_codes` find out what is wrong. Limits are read from the core.
+the arguments looked at here, as `_calls.py` says: `..._array` converts them, as `..._value` in `_settings.py` converts
+settings; `legal_numbers` and `refuse_codes` find out what is wrong.
 """
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable
-from numbers import Real
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,25 +16,6 @@ from hashnms import _core
 from hashnms._tensors import array_of, is_proxy, is_tensor
 
 Array = NDArray[Any]
-Name = TypeVar("Name", bound=str)
-
-
-Method = TypeVar("Method")
-
-BoxFormatName = Literal["xyxy", "xywh", "cxcywh"]
-BOX_FORMATS: tuple[BoxFormatName, ...] = ("xyxy", "xywh", "cxcywh")
-
-MetricName = Literal["iou", "ios", "diou"]
-METRICS: tuple[MetricName, ...] = ("iou", "ios", "diou")
-
-SoftMethodName = Literal["gaussian", "linear", "hard"]
-SOFT_METHODS: tuple[SoftMethodName, ...] = ("gaussian", "linear", "hard")
-
-HowName = Literal["union", "vote"]
-HOWS: tuple[HowName, ...] = ("union", "vote")
-
-ConfidenceName = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
-CONFIDENCES: tuple[ConfidenceName, ...] = ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
 
 #: Sums of score * coordinate stay below it.
 _GREATEST_SUM = 1e300
@@ -51,11 +28,16 @@ def boxes_array(boxes: Any, name: str = "boxes") -> Array:
     array = _real_array(name, boxes, axes=2)
     if array.shape == (0,):
         array = array.reshape(0, 4)
-    if array.ndim != 2 or array.shape[1] != 4:
-        raise ValueError(f"{name} must have shape (N, 4), got {array.shape}")
+    boxes_shape(array.shape, name)
     if len(array) > _core.MOST_BOXES:
         raise ValueError(f"{name} must be at most {_core.MOST_BOXES:,}, got {len(array):,}")
     return array
+
+
+def boxes_shape(shape: tuple[int, ...], name: str = "boxes") -> None:
+    """Say that this is not the shape of boxes."""
+    if len(shape) != 2 or shape[1] != 4:
+        raise ValueError(f"{name} must have shape (N, 4), got {shape}")
 
 
 def scores_array(scores: Any, num_boxes: int) -> Array:
@@ -143,17 +125,6 @@ def areas_array(areas: Any, num_boxes: int) -> Array:
     return array
 
 
-def ascending_counts(name: str, counts: Any, num: int) -> tuple[int, ...]:
-    """So many integers from 1 on, each greater than the one before."""
-    need = f"{name} must be {num} integers, each greater than the one before"
-    if isinstance(counts, str) or not isinstance(counts, Iterable):
-        raise TypeError(f"{need}, got {counts!r}")
-    values = tuple(count_value(name, count) for count in counts)
-    if len(values) != num or list(values) != sorted(set(values)):
-        raise ValueError(f"{need}, got {values}")
-    return values
-
-
 def grouped_arrays(boxes: Any, scores: Any, idxs: Any) -> tuple[Array, Array, Array]:
     """The same of `batched_nms`. Without boxes, scores and idxs may be None, as in torchvision's."""
     box_array = boxes_array(boxes)
@@ -229,160 +200,6 @@ def same_device(names: list[str], boxes: Any, *others: Any) -> None:
             raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")
 
 
-def box_format_value(box_format: Any) -> BoxFormatName:
-    """The name of a box format."""
-    return choice_value("box_format", box_format, BOX_FORMATS)
-
-
-def alpha_value(alpha: Any) -> float:
-    """Alpha in (0, 1)."""
-    return _number("alpha", alpha, "in (0, 1)", lambda value: 0.0 < value < 1.0)
-
-
-def bound_value(bound: Any) -> float:
-    """An IoU bound in (0, 1)."""
-    return _number("bound", bound, "in (0, 1)", lambda value: 0.0 < value < 1.0)
-
-
-def share_value(name: str, share: Any) -> float:
-    """A number in [0, 1]."""
-    return _number(name, share, "in [0, 1]", lambda value: 0.0 <= value <= 1.0)
-
-
-def score_threshold_value(score_threshold: Any) -> float | None:
-    """A number that scores must be above, or None."""
-    return None if score_threshold is None else score_value("score_threshold", score_threshold)
-
-
-def score_value(name: str, score: Any) -> float:
-    """Any number that scores can be compared with."""
-    return _number(name, score, "not NaN", lambda value: not np.isnan(value))
-
-
-def method_value(method: Any) -> SoftMethodName:
-    """The name of the way Soft-NMS lowers scores."""
-    return choice_value("method", method, SOFT_METHODS)
-
-
-def metric_value(metric: Any) -> MetricName:
-    """The name of the overlap that is compared with the threshold."""
-    return choice_value("metric", metric, METRICS)
-
-
-def bool_value(name: str, value: Any) -> bool:
-    """True or False."""
-    value = _python_scalar(value)
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-    return value
-
-
-def inclusive_threshold(iou_threshold: float, inclusive: bool) -> None:
-    """Say that a threshold cannot be inclusive."""
-    if inclusive and iou_threshold == 0:
-        raise ValueError(
-            f"iou_threshold must be above 0 where it is inclusive, got {iou_threshold}: every box would suppress every "
-            "other"
-        )
-
-
-def how_value(how: Any) -> HowName:
-    """The name of a way to merge boxes."""
-    return choice_value("how", how, HOWS)
-
-
-def confidence_value(confidence: Any, known: tuple[ConfidenceName, ...] = CONFIDENCES) -> ConfidenceName:
-    """The name of the score that a fused box gets."""
-    return choice_value("confidence", confidence, known)
-
-
-def sigma_value(sigma: Any) -> float:
-    """The sigma of the gaussian decay."""
-    least, greatest = _core.LEAST_SIGMA, _core.GREATEST_SIGMA
-    need = f"in [{least:g}, {greatest:g}]".replace("e+", "e")
-    return _number("sigma", sigma, need, lambda value: least <= value <= greatest)
-
-
-def min_score_value(min_score: Any) -> float:
-    """A score from 0 on: below 0 a decay would raise scores."""
-    return _number("min_score", min_score, "finite and at least 0", lambda value: 0.0 <= value < np.inf)
-
-
-def max_output_value(max_output: Any) -> int | None:
-    """A number of boxes, or None for all."""
-    return None if max_output is None else min(count_value("max_output", max_output, least=0), _core.MOST_BOXES)
-
-
-def origin_value(name: str, origin: Any) -> float:
-    """The centre W_0 or H_0 of cell 0."""
-    return _number(name, origin, "finite and above 0", lambda value: 0.0 < value < np.inf)
-
-
-def shift_value(name: str, shift: Any) -> float:
-    """The shift b_x or b_y, in cells."""
-    need = f"below 2**{math.log2(_core.SHIFT_LIMIT):.0f} in size"
-    return _number(name, shift, need, lambda value: abs(value) < _core.SHIFT_LIMIT)
-
-
-def count_value(name: str, count: Any, least: int = 1, most: int | None = None) -> int:
-    """An integer of at least `least` and at most `most`."""
-    count = count if type(count) is int else _python_scalar(count)
-    try:
-        value = operator.index(count)
-    except TypeError:
-        value = None
-    if value is None or isinstance(count, bool):
-        raise TypeError(f"{name} must be an integer, got {count!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {_shown(value)}")
-    if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most}, got {_shown(value)}")
-    return value
-
-
-def num_hashes_value(num_hashes: Any) -> int:
-    """The K of Multi-HNMS."""
-    return count_value("num_hashes", num_hashes, most=_core.MOST_HASHES)
-
-
-def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
-    """The steps of a chain, one or more."""
-    need = f"steps must be a list of one or more of {', '.join(kind.__name__ for kind in kinds)}"
-    if isinstance(steps, str) or not isinstance(steps, Iterable):
-        hint = " (Suppression.parse reads strings)" if isinstance(steps, str) else ""
-        raise TypeError(f"{need}, got {steps!r}{hint}")
-    chain = tuple(steps)
-    if not chain:
-        raise ValueError(f"{need}, got none")
-    for step in chain:
-        if type(step) not in kinds:
-            raise TypeError(f"{need}, got {step!r}")
-    return chain
-
-
-def methods_list(suppressions: Any, of: Callable[[Any], Method]) -> list[Method]:
-    """One or more suppressions, each made by `of` of what is given for it."""
-    need = "suppressions must be a list of one or more suppressions or notations"
-    if isinstance(suppressions, str) or not isinstance(suppressions, Iterable):
-        raise TypeError(f"{need}, got {suppressions!r}")
-    methods = [of(one) for one in suppressions]
-    if not methods:
-        raise ValueError(f"{need}, got none")
-    return methods
-
-
-def no_iou_threshold(iou_threshold: Any, alpha_for_bound: Callable[[float], float]) -> NoReturn:
-    """Say what `hnms` has in place of an IoU threshold."""
-    message = f"hnms has no iou_threshold, got {iou_threshold!r}: it takes alpha"
-    try:
-        alpha = alpha_for_bound(iou_threshold)
-    except (TypeError, ValueError):
-        raise TypeError(f"{message}; see alpha_for_bound") from None
-    raise TypeError(
-        f"{message}; alpha_for_bound({iou_threshold}) = {alpha:.4f} is the alpha that guarantees IoU {iou_threshold}"
-    )
-
-
 def legal_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None) -> None:
     """Say which box or score is not legal. `rows` are the names of the rows, if they are not 0, 1, 2 ..."""
     legal_rows(boxes, box_format, rows=rows)
@@ -394,8 +211,10 @@ def legal_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = N
     finite_rows(boxes, name, rows)
     inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
     if inverted.any():
-        need = "x2 >= x1 and y2 >= y1" if box_format == "xyxy" else "width >= 0 and height >= 0"
-        hint = "; did you mean box_format='xywh'?" if (boxes[:, 2:] >= 0).all() else ""
+        need, hint = "width >= 0 and height >= 0", ""
+        if box_format == "xyxy":
+            need, other = "x2 >= x1 and y2 >= y1", "box_format='xywh' or " if (boxes[:, 2:] >= 0).all() else ""
+            hint = f"; did you mean {other}hashnms.boxes.order_corners(boxes)?"
         raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted, rows)}{hint}")
 
 
@@ -426,42 +245,6 @@ def _first_row(values: Array, bad: Any, rows: Any = None) -> str:
     row, count = int(np.argmax(bad)), int(np.sum(bad))
     name = row if rows is None else int(rows[row])
     return f"{values[row].tolist()} in row {name} ({count} such row{'s' if count != 1 else ''})"
-
-
-def choice_value(name: str, value: Any, known: tuple[Name, ...]) -> Name:
-    """One of some names."""
-    if isinstance(value, str):
-        for one in known:
-            if one == value:
-                return one
-    raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
-
-
-def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> float:
-    if type(value) is not float:
-        value = _python_scalar(value)
-        if not isinstance(value, Real) or isinstance(value, bool):
-            raise TypeError(f"{name} must be a number, {need}, got {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = np.inf
-    if not fits(number):
-        raise ValueError(f"{name} must be {need}, got {_shown(value)}")
-    return number
-
-
-def _python_scalar(value: Any) -> Any:
-    """The number in an array or a tensor without axes, or in a scalar of NumPy; anything else as it is."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
-
-
-def _shown(number: Any) -> str:
-    """A number as an error shows it: Python writes no integer of more than some thousand digits."""
-    try:
-        return str(number)
-    except ValueError:
-        return "an integer of thousands of digits"
 
 
 def _as_array(name: str, values: Any, axes: int = 1) -> Array:

@@ -1,14 +1,15 @@
-"""Box formats and pairwise IoU, for a few thousand boxes at a time."""
+"""Box formats, corners in order, and pairwise IoU for a few thousand boxes at a time."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _validate
-from hashnms._validate import BoxFormatName
+from hashnms import _settings, _tensors, _validate
+from hashnms._settings import BoxFormatName
+from hashnms._tensors import AnyTensor, Tensor, Values
 
 
 def to_xyxy(boxes: ArrayLike, box_format: BoxFormatName) -> NDArray[Any]:
@@ -18,13 +19,37 @@ def to_xyxy(boxes: ArrayLike, box_format: BoxFormatName) -> NDArray[Any]:
     array([[ 8.,  9., 12., 11.]])
     """
     array = _validate.boxes_array(boxes)
-    _validate.box_format_value(box_format)
+    _settings.box_format_value(box_format)
     _validate.legal_rows(array, box_format)
     if box_format == "xyxy":
         return array.copy()
     first, size = array[:, :2], array[:, 2:]
     corners = (first, first + size) if box_format == "xywh" else (first - size / 2, first + size / 2)
     return np.concatenate(corners, axis=1)
+
+
+@overload
+def order_corners(boxes: AnyTensor[Tensor]) -> Tensor: ...
+@overload
+def order_corners(boxes: ArrayLike) -> NDArray[Any]: ...
+def order_corners(boxes: Values) -> Any:
+    """Boxes given by any two opposite corners, as x1 <= x2, y1 <= y2: what all functions here need.
+
+    ONNX's and TensorFlow's NMS take such boxes. An array whose corners are in order is returned itself, not copied. Of
+    a tensor comes a new one on its device: the numbers are not looked at, so that graphs can be compiled.
+
+    >>> order_corners([[10.0, 0.0, 4.0, 2.0], [0.0, 0.0, 1.0, 1.0]])
+    array([[ 4.,  0., 10.,  2.],
+           [ 0.,  0.,  1.,  1.]])
+    """
+    if _tensors.is_tensor(boxes):
+        _validate.boxes_shape(tuple(boxes.shape))  # type: ignore[union-attr]
+        return _tensors.ops.order_corners(boxes)
+    array = _validate.boxes_array(boxes)
+    first, second = array[:, :2], array[:, 2:]
+    if (first <= second).all():
+        return array
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
 
 
 def pairwise_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:

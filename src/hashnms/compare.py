@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from hashnms import _validate
+from hashnms import _settings
 from hashnms._coco import evaluator
 from hashnms._output import as_csv, as_dicts, as_json, as_markdown, as_table
 from hashnms.detections import Detections, Truth
 from hashnms.evaluate import Agreement, AveragePrecision, agreement, average_precision, task_of
-from hashnms.pipeline import Step, Suppressed, Suppression
+from hashnms.pipeline import Suppressed, Suppression
+from hashnms.steps import Step
 from hashnms.sweeps import parameters_of, sweep
 
 __all__ = [
@@ -75,9 +76,9 @@ def compare(
     >>> exact.kept, softer.kept, softer.agreement
     (2, 3, Agreement(precision=0.6666666666666666, recall=1.0))
     """
-    chains = _validate.methods_list(suppressions, Suppression.of)
-    rounds = _validate.count_value("rounds", rounds)
-    max_detections = _validate.count_value("max_detections", max_detections)
+    chains = _settings.methods_list(suppressions, Suppression.of)
+    rounds = _settings.count_value("rounds", rounds)
+    max_detections = _settings.count_value("max_detections", max_detections)
     if truth is not None:  # what is wrong is said before anything takes time
         evaluator()
         task_of(detections, truth)

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hashnms import _validate
+from hashnms import _settings, _validate
 from hashnms._coco import IOUS, Task
 from hashnms._validate import Array
 from hashnms.boxes import pairwise_iou
@@ -65,7 +65,7 @@ def matched_agreement(
     """
     box_array = _validate.boxes_array(boxes)
     label_array = _validate.labels_array(labels, len(box_array))
-    _validate.share_value("iou_threshold", iou_threshold)
+    _settings.share_value("iou_threshold", iou_threshold)
     kept, exact = np.unique(keep).astype(np.int64), np.unique(exact_keep).astype(np.int64)
     return Agreement(
         precision=_matched_share(kept, exact, box_array, label_array, iou_threshold),
@@ -138,8 +138,8 @@ def average_precision(
     >>> average_precision(found, [([[0.0, 0.0, 10.0, 10.0], [20.0, 0.0, 30.0, 10.0]], [1, 1])]).recall_50
     0.5
     """
-    _validate.choice_value("style", style, ("coco", "voc", "voc07"))
-    max_detections = _validate.count_value("max_detections", max_detections)
+    _settings.choice_value("style", style, ("coco", "voc", "voc07"))
+    max_detections = _settings.count_value("max_detections", max_detections)
     task = task_of(detections, truths)
     labels = task.labels()
     if len(labels) == 0:
@@ -251,7 +251,7 @@ def coco_summary(
     >>> summary.lines()[6]
     ' Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets=  1 ] = 0.500'
     """
-    counts = _validate.ascending_counts("max_detections", max_detections, 3)
+    counts = _settings.ascending_counts("max_detections", max_detections, 3)
     task = task_of(detections, truths)
     labels, lines = task.labels(), _lines(counts)
     if len(labels) == 0:

@@ -10,10 +10,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _core, _validate
+from hashnms import _core, _settings
 from hashnms._calls import IOU_HASH
+from hashnms._settings import BoxFormatName
 from hashnms._tensors import AnyTensor, Tensor, Values
-from hashnms._validate import BoxFormatName
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
     >>> hash_family(0.25, 2)
     [IoUHash(alpha=0.25, w0=1.0, h0=1.0, bx=0.0, by=0.0), IoUHash(alpha=0.25, w0=2.0, h0=2.0, bx=0.5, by=0.5)]
     """
-    alpha = _validate.alpha_value(alpha)
-    count = _validate.num_hashes_value(num_hashes)
+    alpha = _settings.alpha_value(alpha)
+    count = _settings.num_hashes_value(num_hashes)
     origins = _core.family_origins(alpha, count).tolist()
     return [IoUHash(alpha, w0, w0, k / count, k / count) for k, w0 in enumerate(origins)]
 
@@ -120,7 +120,7 @@ def iou_lower_bound(alpha: float) -> float:
     >>> round(iou_lower_bound(0.73), 4)
     0.5015
     """
-    alpha = _validate.alpha_value(alpha)
+    alpha = _settings.alpha_value(alpha)
     delta = (1.0 - alpha) / (1.0 + alpha)
     least = math.sqrt(alpha)
     if not delta < least:  # Eqn. 14
@@ -141,7 +141,7 @@ def alpha_for_bound(bound: float) -> float:
     >>> round(alpha_for_bound(0.5), 4)
     0.7291
     """
-    bound = _validate.bound_value(bound)
+    bound = _settings.bound_value(bound)
     below, enough = 0.0, 1.0 - 2.0**-53
     if iou_lower_bound(enough) < bound:
         raise ValueError(

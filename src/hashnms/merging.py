@@ -12,9 +12,10 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _core, _tensors, _validate
+from hashnms import _core, _settings, _tensors, _validate
+from hashnms._settings import BoxFormatName, ConfidenceName, HowName, MetricName
 from hashnms._tensors import AnyTensor, Tensor, Values
-from hashnms._validate import Array, BoxFormatName, ConfidenceName, HowName, MetricName
+from hashnms._validate import Array
 from hashnms.suppression import nms
 
 Result = TypeVar("Result")
@@ -200,7 +201,7 @@ def _merged(how: HowName, boxes: Any, scores: Any, iou_threshold: Any, *, box_fo
 def merge_on_host(boxes: Any, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Array, Array, Array]:
     """`merge` of arrays, lists or CPU tensors: checked."""
     box_array, score_array, _, _ = _validate.plain_arrays(boxes, scores, None)
-    box_format = _validate.box_format_value(box_format)
+    box_format = _settings.box_format_value(box_format)
     _validate.legal_numbers(box_array, score_array, box_format)
     return merge_groups(box_array, score_array, _validate.suppressor_array(suppressor, len(box_array)), how, box_format)
 
@@ -209,7 +210,7 @@ def merge_groups(
     boxes: Array, scores: Array, suppressor: Array, how: Any, box_format: BoxFormatName, rows: Any = None
 ) -> tuple[Array, Array, Array]:
     """`merge` of legal arrays. Errors call the rows `rows`, if given."""
-    how = _validate.how_value(how)
+    how = _settings.how_value(how)
     keep = np.flatnonzero(suppressor == np.arange(len(suppressor)))
     if how == "vote":
         _validate.scores_from_0(scores, rows)
@@ -346,10 +347,10 @@ def fuse_on_host(
 ) -> tuple[Array, Array, Array | None, Array | None, Array]:
     """`weighted_boxes_fusion` of arrays, lists or CPU tensors: checked."""
     box_array, score_array, label_array, image_array = _validate.plain_arrays(boxes, scores, labels, images)
-    box_format = _validate.box_format_value(box_format)
-    iou_threshold = _validate.share_value("iou_threshold", iou_threshold)
-    score_threshold = _validate.score_value("score_threshold", score_threshold)
-    confidence = _validate.confidence_value(confidence)
+    box_format = _settings.box_format_value(box_format)
+    iou_threshold = _settings.share_value("iou_threshold", iou_threshold)
+    score_threshold = _settings.score_value("score_threshold", score_threshold)
+    confidence = _settings.confidence_value(confidence)
     model_array = _validate.models_array(models, len(box_array))
     weight_array = _validate.weights_array(weights, model_array)
     _validate.legal_numbers(box_array, score_array, box_format)

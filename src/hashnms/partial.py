@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hashnms import _core
 from hashnms._calls import PARTIAL_NMS, REGIONS
+from hashnms._settings import BoxFormatName, MetricName
 from hashnms._tensors import Values
-from hashnms._validate import BoxFormatName, MetricName
 
 
 class Status(IntEnum):

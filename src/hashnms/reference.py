@@ -317,11 +317,16 @@ def _ios(box: Any, others: Any) -> Any:
 
 
 def _diou(box: Any, others: Any) -> Any:
-    """Distance-IoU (Zheng et al., 2020, Eqn. 7); the penalty in double, rounded once to the boxes' type."""
+    """Distance-IoU (Zheng et al., 2020, Eqn. 7); the penalty in double, rounded once to the boxes' type.
+
+    Where squares could overflow, lengths are taken in units of 2**600, which does not change the quotient.
+    """
     a, b = box.astype(np.float64), others.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        between = (a[:2] / 2 + a[2:] / 2) - (b[:, :2] / 2 + b[:, 2:] / 2)
-        around = np.maximum(a[2:], b[:, 2:]) - np.minimum(a[:2], b[:, :2])
+        low, high = np.minimum(a[:2], b[:, :2]), np.maximum(a[2:], b[:, 2:])
+        unit = np.where((high - low > 2.0**500).any(axis=1, keepdims=True), 2.0**-600, 1.0)
+        between = unit * ((a[:2] / 2 + a[2:] / 2) - (b[:, :2] / 2 + b[:, 2:] / 2))
+        around = unit * high - unit * low
         penalty = (between[:, 0] ** 2 + between[:, 1] ** 2) / (around[:, 0] ** 2 + around[:, 1] ** 2)
         return (_iou(box, others).astype(others.dtype) - penalty.astype(others.dtype)).astype(np.float64)
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hashnms import _core, _validate
+from hashnms import _core, _settings
 from hashnms._calls import BATCHED_NMS, HNMS, NMS, NMS_SUPPRESSOR, SOFT_NMS
+from hashnms._settings import BoxFormatName, MetricName, SoftMethodName
 from hashnms._tensors import AnyTensor, Tensor, Values
-from hashnms._validate import BoxFormatName, MetricName, SoftMethodName
 from hashnms.hashing import alpha_for_bound
 
 
@@ -83,7 +83,7 @@ def hnms(
     array([1, 2])
     """
     if iou_threshold is not None:
-        _validate.no_iou_threshold(iou_threshold, alpha_for_bound)
+        _settings.no_iou_threshold(iou_threshold, alpha_for_bound)
     if type(boxes) is np.ndarray:
         keep = _core.hnms(boxes, scores, labels, images, alpha, num_hashes, box_format)
         if keep is not None:

@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 from decimal import Decimal, InvalidOperation
 from itertools import product
 
-from hashnms import _validate
-from hashnms.pipeline import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, Suppression, TopK, Vote, Wbf
+from hashnms import _settings
+from hashnms.pipeline import Suppression
+from hashnms.steps import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, TopK, Vote, Wbf
 
 #: The parameters that can be swept: of which steps, and under which name these have them.
 PARAMETERS: dict[str, dict[type[Step], str]] = {
@@ -54,7 +55,7 @@ def sweep(methods: Method | Sequence[Method], specs: str | Sequence[str]) -> lis
     ['nms:0.5', 'hnms:0.6/1+nms:0.5', 'hnms:0.7/1+nms:0.5', 'hnms:0.8/1+nms:0.5']
     """
     several = [methods] if isinstance(methods, (Suppression, str)) else methods
-    chains = _validate.methods_list(several, Suppression.of)
+    chains = _settings.methods_list(several, Suppression.of)
     values = _parsed([specs] if isinstance(specs, str) else specs)
     for name in values:
         if not any(name in parameters_of(chain) for chain in chains):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms import _validate
+from hashnms import _settings
 
 #: Five pyramid levels, as in FPN; level 0 takes the smallest objects.
 NUM_LEVELS = 5
@@ -86,12 +86,12 @@ def make_scene(
     if not isinstance(preset, str) or preset not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
     kind = PRESETS[preset]
-    num_boxes = _validate.count_value("num_boxes", num_boxes, least=0)
+    num_boxes = _settings.count_value("num_boxes", num_boxes, least=0)
     if num_objects is None:
         num_objects = round(kind.num_objects * max(1.0, num_boxes / BOXES_PER_IMAGE))
-    num_objects = _validate.count_value("num_objects", num_objects)
-    background = _validate.share_value("background", background)
-    rng = np.random.default_rng(_validate.count_value("seed", seed, least=0))
+    num_objects = _settings.count_value("num_objects", num_objects)
+    background = _settings.share_value("background", background)
+    rng = np.random.default_rng(_settings.count_value("seed", seed, least=0))
     stretch = (num_objects / kind.num_objects) ** 0.5
     image = np.array([max(1, round(side * stretch)) for side in kind.image_size], np.float32)
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hashnms import _validate
+from hashnms import _settings
 from hashnms._arrow import Arrays, parts_by_image
 from hashnms._frames import kind_of
-from hashnms._validate import BoxFormatName
+from hashnms._settings import BoxFormatName
 from hashnms.pipeline import Suppression
 
 Table = TypeVar("Table")
@@ -98,7 +98,7 @@ class Columns:
             label=_column(names, "label", label, LABEL_NAMES, None),
             boxes=found_boxes,
             score=str(_column(names, "score", score, SCORE_NAMES, "")),
-            box_format=usual_format if box_format is None else _validate.box_format_value(box_format),
+            box_format=usual_format if box_format is None else _settings.box_format_value(box_format),
         )
         for name in columns.names:
             if list(names).count(name) > 1:
@@ -207,8 +207,8 @@ def suppress(
     {'image_id': ['a', 'b'], 'bbox': [[1, 0, 9, 9], [1, 0, 9, 9]], 'score': [0.9, 0.7]}
     """  # noqa: E501
     chain = Suppression.of(suppression)
-    _validate.choice_value("order", order, ("input", "score"))
-    _validate.choice_value("on_bad", on_bad, ("raise", "drop"))
+    _settings.choice_value("order", order, ("input", "score"))
+    _settings.choice_value("on_bad", on_bad, ("raise", "drop"))
     kind = kind_of(table)
     source: Any = kind.arrow(table, None) if kind.names is None else table
     names = source.schema.names if kind.names is None else kind.names(table)

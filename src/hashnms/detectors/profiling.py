@@ -20,7 +20,7 @@ from rich.table import Table
 from torch import Tensor, nn
 from torchvision.models.detection.roi_heads import RoIHeads
 
-from hashnms import Suppression, _validate
+from hashnms import Suppression, _settings
 from hashnms.detectors.switching import attributes_kept, stand_ins
 from hashnms.detectors.torchvision import Replacement, StandIn
 
@@ -151,7 +151,7 @@ def profile(
             raise TypeError(f"images must be a list of (C, H, W) tensors, got {type(image).__name__} in it")
     if not images:
         raise ValueError("images must be one or more, got none")
-    rounds = _validate.count_value("rounds", rounds)
+    rounds = _settings.count_value("rounds", rounds)
     best: list[dict[str, Cost]] = [{}, {}]
     for round_number in range(rounds + 1):
         for costs, is_ours in zip(best, (False, True), strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hashnms import nms, soft_nms
-from hashnms._validate import MetricName
+from hashnms._settings import MetricName
 from hashnms.detectors._rounding import least_float32, least_rounding_to
 
 try:

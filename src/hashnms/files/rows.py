@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hashnms._arrow import Arrays, BadRow
 from hashnms._frames import replaced
-from hashnms._validate import BoxFormatName
+from hashnms._settings import BoxFormatName
 from hashnms.tables import Columns, OnBad, new_boxes
 
 Mask = NDArray[np.bool_]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hashnms._arrow import BadRow
-from hashnms._validate import BoxFormatName
+from hashnms._settings import BoxFormatName
 from hashnms.files.folders import FolderSource
 from hashnms.files.formats import Format, expanded, output_format
 from hashnms.files.output import beside, spooled

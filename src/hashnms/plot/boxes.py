@@ -15,8 +15,9 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from hashnms import _validate
+from hashnms._settings import BoxFormatName
 from hashnms._tensors import Values
-from hashnms._validate import Array, BoxFormatName
+from hashnms._validate import Array
 from hashnms.boxes import to_xyxy
 from hashnms.pipeline import Suppression
 from hashnms.plot import checks

@@ -13,9 +13,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from hashnms import _validate
+from hashnms import _settings
+from hashnms._settings import BoxFormatName
 from hashnms._tensors import Values
-from hashnms._validate import Array, BoxFormatName
+from hashnms._validate import Array
 from hashnms.boxes import pairwise_iou, to_xyxy
 from hashnms.hashing import IoUHash, hash_family, iou_lower_bound
 from hashnms.plot import checks
@@ -60,7 +61,7 @@ def plot_cells(
     given = checks.box_or_boxes_array(boxes)
     corners = to_xyxy(given, box_format).astype(np.float64)
     row = checks.row_value(row, given)
-    family = hash_family(alpha, _validate.count_value("num_hashes", num_hashes, most=len(COLORS)))
+    family = hash_family(alpha, _settings.count_value("num_hashes", num_hashes, most=len(COLORS)))
     checks.box_with_area(given, corners, row)
     codes = [one(given, box_format=box_format) for one in family]
     cells = [_Cell.of(one, code[row].tolist()) for one, code in zip(family, codes, strict=True)]

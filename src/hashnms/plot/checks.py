@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hashnms._validate import Array, _as_array, _first_row, _kind, _number, boxes_array, count_value, labels_array
+from hashnms._settings import _number, count_value
+from hashnms._validate import Array, _as_array, _first_row, _kind, boxes_array, labels_array
 
 Instance = TypeVar("Instance")
 

@@ -40,9 +40,9 @@ function setLeast() {
 
 async function setMethod(method) {
   const mine = ++turn;
-  const outcome = method === null ? { suppressor: null, scores: null } : await loadOutcome(view.picture, method);
+  const outcome = method === null ? { suppressor: null, scores: null, boxes: view.picture } : await loadOutcome(view.picture, method);
   if (mine !== turn) return; // another choice was made meanwhile
-  Object.assign(view, { method, suppressor: outcome.suppressor, finals: outcome.scores });
+  Object.assign(view, { method, suppressor: outcome.suppressor, finals: outcome.scores, boxes: outcome.boxes });
   byId("method").value = method === null ? "" : String(method);
   markRow(method);
   hover(-1);
@@ -60,7 +60,7 @@ async function setPicture(number) {
   const mine = ++turn;
   const picture = await loadPicture(number);
   if (mine !== turn) return;
-  view.picture = picture;
+  view.picture = view.boxes = picture;
   choice.chosen = choice.hovered = -1;
   const options = picture.methods.map((method) => new Option(about.methods[method].name, method));
   byId("method").replaceChildren(...options);
@@ -159,7 +159,7 @@ function step(forward) {
 }
 
 function bringIntoView(i) {
-  const { x1, y1, x2, y2 } = view.picture;
+  const { x1, y1, x2, y2 } = shapes();
   const [x, y] = [((x1[i] + x2[i]) / 2) * place.scale + place.x, ((y1[i] + y2[i]) / 2) * place.scale + place.y];
   const inside = x > 0 && y > 0 && x < frame.clientWidth && y < frame.clientHeight;
   if (!inside) move(frame.clientWidth / 2 - x, frame.clientHeight / 2 - y);
@@ -238,6 +238,7 @@ window.hashnmsReport = {
   ready: start().catch(fail),
   state: () => ({ ...place, ...choice, method: view.method, mode: view.mode, picture: view.picture?.place, shown: Number(frame.dataset.shown), drawMs }),
   suppressor: () => Array.from(view.suppressor ?? []),
+  box: (i) => ["x1", "y1", "x2", "y2"].map((name) => shapes()[name][i]),
   cell: (i) => cellOf(view.picture, i, alphaOf(view.method))?.code,
   screen: (x, y) => [frame.getBoundingClientRect().left + x * place.scale + place.x, frame.getBoundingClientRect().top + y * place.scale + place.y],
   redraw: () => {

@@ -40,11 +40,13 @@ class Outcome:
         keep: (N,) bools, whether a box is kept.
         suppressor: (N,) integers, the kept box that removed it, itself if kept, -1 if unknown or no box did.
         scores: (N,) final scores where the method changes them, else None. Those of removed boxes are not shown.
+        boxes: (N, 4) final xyxy boxes where the method changes them, else None, likewise; shown as float32.
     """
 
     keep: NDArray[np.bool_]
     suppressor: NDArray[np.int64]
     scores: NDArray[Any] | None = None
+    boxes: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         keep, suppressor = np.asarray(self.keep), np.asarray(self.suppressor)
@@ -67,7 +69,10 @@ class Outcome:
         scores = None if self.scores is None else _validate.scores_array(self.scores, len(keep))
         if scores is not None:
             _validate.finite_scores(scores)
-        _set(self, keep=keep, suppressor=suppressor, scores=scores)
+        boxes = None if self.boxes is None else _shown_boxes(self.boxes)
+        if boxes is not None and len(boxes) != len(keep):
+            raise ValueError(f"boxes must have shape ({len(keep)}, 4), got {boxes.shape}")
+        _set(self, keep=keep, suppressor=suppressor, scores=scores, boxes=boxes)
 
 
 @dataclass(frozen=True)
@@ -102,10 +107,11 @@ class Picture:
         for name, value in (("width", self.width), ("height", self.height)):
             if not 0 < value < math.inf:
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
-        boxes, scores, labels, _ = _validate.plain_arrays(self.boxes, self.scores, self.labels)
+        boxes = _shown_boxes(self.boxes)
+        _, scores, labels, _ = _validate.plain_arrays(boxes, self.scores, self.labels)
         with np.errstate(over="ignore"):
-            boxes, scores = boxes.astype(np.float32), scores.astype(np.float32)
-        _validate.legal_numbers(boxes, scores, "xyxy")
+            scores = scores.astype(np.float32)
+        _validate.finite_scores(scores)
         if labels is None:
             labels = np.zeros(len(boxes), np.int32)
         if len(labels) and not -(2**31) <= labels.min() <= labels.max() < 2**31:
@@ -161,6 +167,14 @@ def image_type(image: bytes, media_type: str | None = None) -> str:
     if media_type not in (None, found[0]):
         raise ValueError(f"media_type must be that of the image, {found[0]!r}, got {media_type!r}")
     return found[0]
+
+
+def _shown_boxes(boxes: Any) -> NDArray[np.float32]:
+    """Boxes as the page has them."""
+    with np.errstate(over="ignore"):
+        shown = _validate.boxes_array(boxes).astype(np.float32)
+    _validate.legal_rows(shown, "xyxy")
+    return shown
 
 
 def _set(value: Any, **fields: Any) -> None:

@@ -12,8 +12,9 @@ from hashnms import _validate
 from hashnms.boxes import pairwise_iou
 from hashnms.hashing import hash_family
 from hashnms.merging import weighted_boxes_fusion
-from hashnms.pipeline import Hnms, Nms, Step, Suppression, Wbf
+from hashnms.pipeline import Suppression
 from hashnms.report.data import Outcome
+from hashnms.steps import Hnms, Nms, Step, Wbf
 from hashnms.suppression import nms
 
 Array = NDArray[Any]
@@ -35,9 +36,6 @@ def outcome_of(
     remover that was itself removed by a later step) it is the kept box of its label with a higher or equal raw score
     that overlaps it most, the better score and then the lower row among equals, and -1 if none overlaps it.
 
-    Steps that merge boxes hand the merged ones on to later steps; what is drawn is the raw box of each row all the
-    same, for a row has one box, which all methods share.
-
     Args:
         suppression: a `Suppression` or its notation.
         boxes: (N, 4), xyxy.
@@ -45,19 +43,20 @@ def outcome_of(
         labels: (N,) integers or None.
 
     Returns:
-        `Outcome`, whose `scores` are None unless a step changes scores. 45,000 boxes take under a second, O(N) memory.
+        `Outcome`, whose `scores` are None unless a step changes scores, and its `boxes` likewise. 45,000 boxes take
+        under a second, O(N) memory.
 
     >>> boxes = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]]
     >>> outcome_of("nms:0.5+limit:1", boxes, [0.75, 0.875, 0.5]).suppressor
     array([ 1,  1, -1])
     """
-    steps = Suppression.of(suppression).steps
+    chain = Suppression.of(suppression)
     box_array, score_array, label_array, _ = _validate.plain_arrays(boxes, scores, labels)
     if label_array is None:
         label_array = np.zeros(len(box_array), np.int64)
     rows, current, current_boxes = np.arange(len(box_array)), score_array, box_array
     remover = rows.copy()
-    for step in steps:
+    for step in chain.steps:
         data = current_boxes, current, label_array[rows]
         kept = Suppression([step])(*data)
         by = _remover(step, kept.keep, *data)
@@ -69,12 +68,17 @@ def outcome_of(
         remover[rows] = rows
     keep = np.zeros(len(box_array), bool)
     keep[rows] = True
-    final_scores = None
-    if any(step.changes_scores for step in steps):
-        final_scores = score_array.copy()
-        final_scores[rows] = current
     suppressor = _kept_remover(keep, remover, box_array, score_array, label_array)
-    return Outcome(keep, suppressor, final_scores)
+    final_scores = _with_rows(score_array, rows, current) if chain.changes_scores else None
+    final_boxes = _with_rows(box_array, rows, current_boxes) if chain.changes_boxes else None
+    return Outcome(keep, suppressor, final_scores, final_boxes)
+
+
+def _with_rows(values: Array, rows: Array, new: Array) -> Array:
+    """A copy with new values in these rows."""
+    changed = values.copy()
+    changed[rows] = new
+    return changed
 
 
 def _remover(step: Step, keep: Array, boxes: Array, scores: Array, labels: Array) -> Array | int:

@@ -109,6 +109,7 @@ def _about(report: Report) -> dict[str, Any]:
                 "hasImage": picture.image is not None,
                 "methods": sorted(places[name] for name in picture.outcomes),
                 "rescored": [places[name] for name, outcome in picture.outcomes.items() if outcome.scores is not None],
+                "merged": [places[name] for name, outcome in picture.outcomes.items() if outcome.boxes is not None],
             }
             for picture in report.pictures
         ],
@@ -135,6 +136,8 @@ def _contents(picture: Picture, places: dict[str, int]) -> Iterator[tuple[str, s
         yield f"suppressor-{places[name]}", _packed(outcome.suppressor, "<i4")
         if outcome.scores is not None:
             yield f"scores-{places[name]}", _packed(outcome.scores, "<f4")
+        if outcome.boxes is not None:  # of the kept rows
+            yield f"boxes-{places[name]}", _packed(outcome.boxes[outcome.keep].T, "<f4")
     if picture.image is not None:
         yield "image", f"data:{picture.media_type};base64,{base64.b64encode(picture.image).decode()}"
 

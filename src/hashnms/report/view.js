@@ -97,9 +97,24 @@ async function loadOutcome(picture, method) {
     const suppressor = await numbersOf(`p${picture.place}-suppressor-${method}`, Int32Array);
     const rescored = picture.rescored.includes(method);
     const scores = rescored ? await numbersOf(`p${picture.place}-scores-${method}`, Float32Array) : null;
-    picture.outcomes.set(method, { suppressor, scores });
+    const boxes = picture.merged.includes(method) ? await mergedBoxes(picture, method, suppressor) : picture;
+    picture.outcomes.set(method, { suppressor, scores, boxes });
   }
   return picture.outcomes.get(method);
+}
+
+// The columns of a picture's boxes, with the new boxes of a method that changes them in the kept rows.
+async function mergedBoxes(picture, method, suppressor) {
+  const merged = await numbersOf(`p${picture.place}-boxes-${method}`, Float32Array);
+  const columns = ["x1", "y1", "x2", "y2"].map((name) => [name, picture[name].slice()]);
+  const kept = merged.length / 4;
+  let next = 0;
+  suppressor.forEach((by, i) => {
+    if (by !== i) return;
+    columns.forEach(([, column], k) => { column[i] = merged[k * kept + next]; });
+    next++;
+  });
+  return Object.fromEntries(columns);
 }
 
 function labelName(picture, i) {

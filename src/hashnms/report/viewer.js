@@ -3,7 +3,7 @@
 const REMOVED = "#ff8a1f";
 const KEPT = "#17c964";
 
-const view = { picture: null, method: null, suppressor: null, finals: null, mode: "both", least: -Infinity, cells: false };
+const view = { picture: null, method: null, suppressor: null, finals: null, boxes: null, mode: "both", least: -Infinity, cells: false };
 const place = { scale: 1, x: 0, y: 0 }; // of the picture in the frame, in CSS pixels
 const choice = { hovered: -1, chosen: -1, suppressed: [] };
 const frame = byId("frame");
@@ -14,6 +14,7 @@ const raster = new Raster(layers[1]);
 let [ratio, due, drawMs, turn] = [1, 0, 0, 0];
 
 const isKept = (i) => view.suppressor !== null && view.suppressor[i] === i;
+const shapes = () => (view.mode === "before" ? view.picture : view.boxes); // boxes that are merged are drawn as they come out
 const isShown = (i) => view.picture.scores[i] >= view.least && (view.mode !== "after" || isKept(i));
 const alphaOf = (method) => about.methods[method]?.parameters.alpha ?? Number(/hnms:([\d.]+)/.exec(about.methods[method]?.name)?.[1] ?? 0.7);
 
@@ -61,7 +62,8 @@ function drawGround() {
 }
 
 function drawBoxes() {
-  const { x1, y1, x2, y2, scores, classes, order, low, high } = view.picture;
+  const { scores, classes, order, low, high } = view.picture;
+  const { x1, y1, x2, y2 } = shapes();
   const scale = place.scale * ratio;
   const [left, top] = [place.x * ratio, place.y * ratio];
   const thin = Math.max(1, Math.round(ratio));
@@ -76,8 +78,7 @@ function drawBoxes() {
   raster.show();
 }
 
-function strokeBox(i, colour, thick) {
-  const { x1, y1, x2, y2 } = view.picture;
+function strokeBox(i, colour, thick, { x1, y1, x2, y2 } = shapes()) {
   marks.strokeStyle = colour;
   marks.lineWidth = thick;
   marks.strokeRect(x1[i] * place.scale + place.x, y1[i] * place.scale + place.y, (x2[i] - x1[i]) * place.scale, (y2[i] - y1[i]) * place.scale);
@@ -97,6 +98,7 @@ function drawMarks() {
   if (chosen >= 0) {
     marks.globalAlpha = Math.min(0.9, Math.max(0.2, 20 / suppressed.length)); // of many one sees where they gather
     for (const i of suppressed) strokeBox(i, REMOVED, 1.25);
+    if (shapes() !== view.picture && isKept(chosen)) strokeBox(chosen, REMOVED, 1.25, view.picture); // as it went in
     marks.globalAlpha = 1;
     emphasise(chosen, isKept(chosen) ? KEPT : REMOVED);
     const by = view.suppressor ? view.suppressor[chosen] : -1;
@@ -138,7 +140,8 @@ function drawCells(i) {
 
 // A kept box whose edge is near, else a removed one, else the smallest kept box around the point, else a removed one.
 function boxAt(px, py) {
-  const { x1, y1, x2, y2, count } = view.picture;
+  const { count } = view.picture;
+  const { x1, y1, x2, y2 } = shapes();
   const [x, y] = [(px - place.x) / place.scale, (py - place.y) / place.scale];
   const near = [3, 5].map((reach) => reach / place.scale);
   const edge = [-1, -1];
@@ -162,6 +165,11 @@ function boxAt(px, py) {
 function scoreText(i) {
   const raw = asScore(view.picture.scores[i]);
   return view.finals && isKept(i) ? `${raw} → ${asScore(view.finals[i])}` : raw;
+}
+
+function sizeText(i) {
+  const size = ({ x1, y1, x2, y2 }) => `${plain.format(x2[i] - x1[i])} × ${plain.format(y2[i] - y1[i])}`;
+  return view.boxes !== view.picture && isKept(i) ? `${size(view.picture)} → ${size(view.boxes)}` : size(view.picture);
 }
 
 function fateText(i) {
@@ -226,8 +234,7 @@ function aboutBox(i) {
   const { picture } = view;
   const { suppressed } = choice;
   const by = view.suppressor ? view.suppressor[i] : -1;
-  const [width, height] = [picture.x2[i] - picture.x1[i], picture.y2[i] - picture.y1[i]];
-  const entries = [["class", labelName(picture, i)], ["score", scoreText(i)], ["size", `${plain.format(width)} × ${plain.format(height)}`]];
+  const entries = [["class", labelName(picture, i)], ["score", scoreText(i)], ["size", sizeText(i)]];
   const cell = view.cells && cellOf(picture, i, alphaOf(view.method));
   if (cell) {
     entries.push(["alpha", String(alphaOf(view.method))], ["cell (i, j, m, n)", cell.code.join(", ")]);

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hashnms._calls import CoreCall
 from hashnms._candidates import Candidates
-from hashnms._validate import BoxFormatName
+from hashnms._settings import BoxFormatName
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.torch import portable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from hashnms import hnms
-from hashnms._validate import BoxFormatName, alpha_value, box_format_value, num_hashes_value, origin_value, shift_value
+from hashnms._settings import BoxFormatName, alpha_value, box_format_value, num_hashes_value, origin_value, shift_value
 from hashnms.torch import ops
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hashnms import _validate
+from hashnms import _settings, _validate
 from hashnms._calls import BATCHED_NMS, HNMS, IOU_HASH, NMS, NMS_SUPPRESSOR, SOFT_NMS
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.merging import fuse_on_host, merge_on_host
@@ -115,7 +115,7 @@ def _suppress_on_host(boxes: Any, scores: Any, labels: Any, images: Any, suppres
 
 
 def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, images: Any, suppression: Any, box_format: Any) -> Any:
-    given = DeviceCandidates.plain(boxes, scores, labels, images, _validate.box_format_value(box_format))
+    given = DeviceCandidates.plain(boxes, scores, labels, images, _settings.box_format_value(box_format))
     return _chain(suppression).run(given) if given is not None and given.are_legal() else None
 
 
@@ -132,6 +132,12 @@ def _as_floats(boxes: Tensor) -> Tensor:
 def suppress_and_merge(boxes: Tensor, *arguments: Any) -> Any:
     """What a suppression that changes boxes leaves: rows, scores and boxes."""
     return _suppress_and_merge(_as_floats(boxes), *arguments)
+
+
+def order_corners(boxes: Tensor) -> Tensor:
+    """As `hashnms.boxes.order_corners`."""
+    first, second = boxes[:, :2], boxes[:, 2:]
+    return torch.cat([first.minimum(second), first.maximum(second)], dim=1)
 
 
 def _not_in_onnx(*_: Any) -> Any:
