@@ -12,6 +12,7 @@ import argparse
 import os
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from rich.table import Table
 import hashnms
 from benchmarks.peers import NMS, Workload
 from benchmarks.timing import shortest
+from hashnms._settings import METRICS
 from hashnms.synthetic import PRESETS, WORST_CASES, make_scene
 
 SIZES = [10, 100, 1000, 9000, 45_000, 100_000, 1_000_000]
@@ -153,6 +155,28 @@ def labels(preset: str, largest: int, iou_thresholds: list[float]) -> Table:
     return table
 
 
+def metrics(largest: int, thresholds: list[float]) -> Table:
+    """Ns per box by metric, and by how much it grew since the size before."""
+    table = Table(title="nms by metric, float32, one thread: ns per box, and that over the size before")
+    for column in ("scene", "boxes", "threshold", *METRICS):
+        table.add_column(column, justify="left" if column == "scene" else "right")
+    hashnms.set_num_threads(1)
+    sizes = [size for size in (10_000, 100_000, 1_000_000) if size <= largest]
+    cases = [(preset, threshold) for preset in PRESETS for threshold in thresholds]
+    for preset, threshold in track(cases, description="metrics", transient=True):
+        before: dict[str, float] = {}
+        for size in sizes:
+            scene = make_scene(preset, size)
+            calls = {name: partial(hashnms.nms, scene.boxes, scene.scores, threshold, metric=name) for name in METRICS}
+            best = shortest(calls, rounds=max(3, min(20, 1_000_000 // size)))
+            each = {name: seconds / size * 1e9 for name, seconds in best.items()}
+            growth = {name: f" ({each[name] / before[name]:.2f}x)" if before else "" for name in METRICS}
+            cells = [f"{each[name]:.0f}{growth[name]}" for name in METRICS]
+            table.add_row(preset, f"{size:,}", f"{threshold:g}", *cells)
+            before = each
+    return table
+
+
 def labelled_call(num_threads: int, scene: Any, of_boxes: Any, iou_threshold: float) -> Callable[[], Any]:
     def call() -> Any:
         hashnms.set_num_threads(num_threads)
@@ -191,6 +215,7 @@ def main() -> None:
     parser.add_argument("--iou", type=float, nargs="+", help="the IoU thresholds (default: 0.5 and 0.7; --worst: 7)")
     parser.add_argument("--worst", action="store_true", help="the worst cases instead")
     parser.add_argument("--labels", action="store_true", help="with 1 to 1,203 labels instead")
+    parser.add_argument("--metrics", action="store_true", help="IoU, IoS and DIoU on all scenes instead")
     parser.add_argument("--real", type=Path, metavar="DIR", help="the images in DIR/*/*.npz instead")
     arguments = parser.parse_args()
 
@@ -200,6 +225,8 @@ def main() -> None:
         table = worst_cases(arguments.largest, arguments.iou or [0, 0.01, 0.05, 0.5, 0.95, 0.999, 1], peers)
     elif arguments.labels:
         table = labels(arguments.preset, arguments.largest, arguments.iou or [0.5, 0.7])
+    elif arguments.metrics:
+        table = metrics(arguments.largest, arguments.iou or [0.5])
     elif arguments.real:
         table = real_images(arguments.real, arguments.iou or [0.5, 0.7], peers)
     else:

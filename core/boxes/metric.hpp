@@ -42,6 +42,13 @@ HASHNMS_INLINE T overlap_of(const Corners<T>& a, T area_a, const Corners<T>& b, 
   }
 }
 
+// Whether the overlap is above a threshold; one branch more where it mostly is not, for loops without vectors.
+template <Metric metric, class T>
+HASHNMS_INLINE bool overlaps_above(T threshold, const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
+  if (metric == Metric::diou && !(iou(a, area_a, b, area_b) > threshold)) return false;
+  return overlap_of<metric>(a, area_a, b, area_b) > threshold;
+}
+
 // Whether a box can overlap any by more than a threshold. An area too large for T makes every IoU 0 or NaN; it is not
 // the smaller one of two.
 template <Metric metric, class T>

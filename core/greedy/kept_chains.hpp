@@ -49,7 +49,7 @@ class KeptChains {
   HASHNMS_INLINE bool search(uint32_t head, const Query<T>& query, uint32_t& found) const {
     for (uint32_t position = head - 1; position != kNone; position = next_[position]) {
       const Corners<T>& other = kept_[position];
-      if (overlap_of<metric>(query.box, query.area, other, other.area()) > threshold_ &&
+      if (overlaps_above<metric>(threshold_, query.box, query.area, other, other.area()) &&
           (!labels_ || labels_[position] == query.label)) {
         found = std::min(found, position);
         if (!want_first) return true;
