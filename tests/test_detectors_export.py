@@ -1,8 +1,9 @@
-"""What torch exports of code that is routed and of models that are accelerated: what it exports without hashnms."""
+"""What torch exports of code that is routed and of models that are accelerated: torchvision's NMS, or a suppression."""
 
 import copy
 import io
 
+import numpy as np
 import pytest
 
 import hashnms
@@ -10,6 +11,7 @@ import hashnms
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 from torch import nn  # noqa: E402
@@ -135,10 +137,38 @@ def test_an_accelerated_model_is_exported_as_the_plain_one(name):
     assert "hashnms" not in str(traced.inlined_graph)
 
 
+def found_again(detections, others):
+    """The share of detections that are among others, but for roundings of the network."""
+    (boxes, *columns), (other_boxes, *other_columns) = detections, others
+    near = np.abs(boxes[:, None] - other_boxes).max(axis=2) < 0.01
+    for column, other in zip(columns, other_columns, strict=True):  # scores and labels
+        near &= np.abs(column[:, None] - other) < 1e-4
+    return near.any(axis=1).mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Faster R-CNN", *ONE_STAGE])
+def test_a_suppression_is_exported_to_onnx_and_suits_other_images(name):
+    """With more candidates or fewer than the image had that was traced."""
+    of_proposals = {"proposals": "top:500+hnms:0.7/1+nms:0.6"} if name == "Faster R-CNN" else {}
+    model = Flat(accelerate(copy.deepcopy(detector(name)), final="hnms:0.73/1+nms:0.5", **of_proposals)).eval()
+    file = io.BytesIO()
+    torch.onnx.export(model, IMAGE, file, dynamo=False, opset_version=17)
+    session = onnxruntime.InferenceSession(file.getvalue(), providers=["CPUExecutionProvider"])
+    traced = torch.jit.trace(model, IMAGE, check_trace=False)
+    for image in (*IMAGE, IMAGE[0].flip(2), IMAGE[0] / 2):
+        with torch.no_grad():
+            expected = model(image)
+        assert all(map(torch.equal, traced(image), expected))
+        results = session.run(None, {session.get_inputs()[0].name: image.numpy()})
+        assert len(results[0]) == len(expected[0]) > 0
+        assert found_again([part.numpy() for part in expected], results) > 0.98
+
+
 @pytest.mark.slow
 def test_a_suppression_is_never_exported_as_another():
-    model = accelerate(copy.deepcopy(detector("SSD")), final="hnms:0.7/1")
-    with pytest.raises(torch.onnx.errors.UnsupportedOperatorError, match="hashnms::suppress"):
+    model = accelerate(copy.deepcopy(detector("SSD")), final="softnms:gaussian/0.5")
+    with pytest.raises(TypeError, match=r"the step softnms:gaussian/0\.5 cannot be exported to ONNX"):
         onnx_operators(Flat(model), IMAGE)
     traced = torch.jit.trace(Flat(model), IMAGE, check_trace=False)
     assert "hashnms::suppress" in str(traced.inlined_graph)

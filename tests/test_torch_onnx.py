@@ -1,7 +1,5 @@
 """Modules with HNMS inside as ONNX models of standard operators, run by onnxruntime."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -10,13 +8,14 @@ from hashnms.synthetic import make_scene
 from tests.support.boxes import BOX_KINDS
 
 torch = pytest.importorskip("torch")
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
 from torch import nn  # noqa: E402
 
 from hashnms.torch import HNMS, MultiHNMS, hnms_mask  # noqa: E402
+from tests.support.onnx import exported, run  # noqa: E402
 
 pytestmark = pytest.mark.slow  # the exporter is
 
@@ -28,22 +27,6 @@ class Head(nn.Module):
         scores = 2 * logits
         keep = hashnms.hnms(boxes, scores, alpha=0.73, num_hashes=2, labels=labels)
         return boxes[keep], scores[keep], keep, hnms_mask(boxes, scores, alpha=0.73, num_hashes=2, labels=labels)
-
-
-def exported(module, tensors, path):
-    """An onnxruntime session of the module, for any number of boxes."""
-    shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in tensors)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of the exporter
-        program = torch.onnx.export(module.eval(), tensors, dynamic_shapes=shapes, dynamo=True, verbose=False)
-    assert {node.domain for node in program.model.graph} <= {"", "ai.onnx"}
-    assert not program.model.functions
-    program.save(path)
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-
-
-def run(session, *arrays):
-    return session.run(None, {place.name: array for place, array in zip(session.get_inputs(), arrays, strict=True)})
 
 
 def test_a_head_gives_the_answer_of_the_core_for_any_number_of_boxes(tmp_path):
@@ -85,6 +68,20 @@ def test_offsets_of_any_size_are_told_apart(tmp_path):
     assert run(session, boxes, scores)[0].tolist() == module(torch.from_numpy(boxes), torch.from_numpy(scores)).tolist()
 
 
+def test_shifts_are_doubles(tmp_path):
+    """The exporter makes float32 of Python's numbers, also beside doubles."""
+    _, edges, inverse_deltas = hashnms._core.float32_cells(0.7, 1.0)
+    pitch = 1 / inverse_deltas[np.searchsorted(edges, 10.0, side="right") - 1]
+    border = (np.arange(1, 100) + 1 / 3 - 0.5) * pitch
+    boxes = np.array([[x, 0.0, 10.0, 10.0] for edge in border for x in (edge - 1e-9, edge + 1e-9)])
+    scores = np.ones(len(boxes), np.float32)
+    module = HNMS(0.7, bx=1 / 3)
+    expected = module(torch.from_numpy(boxes), torch.from_numpy(scores)).numpy()
+    assert len(expected) == 100
+    session = exported(module, (torch.from_numpy(boxes), torch.from_numpy(scores)), tmp_path / "shift.onnx")
+    assert np.array_equal(run(session, boxes, scores)[0], expected)
+
+
 def test_a_mask_has_no_shape_that_depends_on_numbers(tmp_path):
     class Model(nn.Module):
         def forward(self, boxes, scores, labels):
@@ -99,21 +96,3 @@ def test_a_mask_has_no_shape_that_depends_on_numbers(tmp_path):
         assert np.array_equal(mask.nonzero()[0], np.sort(keep))
     operators = {node.op_type for node in onnx.load(tmp_path / "mask.onnx").graph.node}
     assert not operators & {"NonZero", "Compress", "Unique"}
-
-
-def test_what_cannot_be_exported_is_refused():
-    class Model(nn.Module):
-        def __init__(self, **settings):
-            super().__init__()
-            self.settings = settings
-
-        def forward(self, boxes, scores):
-            return hashnms.nms(boxes, scores, **self.settings)
-
-    tensors = torch.zeros(5, 4), torch.zeros(5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ios = Model(metric="ios", inclusive=True)
-        for model, op in ((Model(), "hashnms.nms"), (ios, "hashnms.nms"), (MultiHNMS(1, 0.999), "hashnms.hnms")):
-            with pytest.raises(torch.onnx.OnnxExporterError, match=f"op='{op}'"):
-                torch.onnx.export(model.eval(), tensors, dynamo=True, verbose=False)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torchvision.models.detection import FCOS, RetinaNet
+from torchvision.models.detection._utils import _topk_min
 from torchvision.models.detection.roi_heads import RoIHeads
 from torchvision.models.detection.rpn import RegionProposalNetwork
 from torchvision.models.detection.ssd import SSD
@@ -87,7 +88,8 @@ def rpn_proposals(
     most = replacement.candidates(rpn.pre_nms_top_n())
     rows_of_levels, labels, start = [], [], 0
     for level, count in enumerate(num_anchors_per_level):
-        best = objectness[:, start : start + count].topk(min(most, count), dim=1).indices
+        scores_of_level = objectness[:, start : start + count]
+        best = scores_of_level.topk(_topk_min(scores_of_level, most, 1), dim=1).indices
         rows_of_levels.append(best + start)
         labels.append(torch.full_like(best[0], level))
         start += count
@@ -113,7 +115,7 @@ def roi_detections(
     image_shapes: list[tuple[int, int]],
 ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
     """`RoIHeads.postprocess_detections`; labels are the classes; 0 is the background."""
-    counts = [len(boxes) for boxes in proposals]
+    counts = [boxes.shape[0] for boxes in proposals]  # no len() in what may be traced: it is that of the example
     boxes_of_images = heads.box_coder.decode(box_regression, proposals).split(counts)
     scores_of_images = class_logits.softmax(-1).split(counts)
     classes = torch.arange(1, class_logits.shape[-1], device=class_logits.device)
@@ -121,7 +123,7 @@ def roi_detections(
     for all_boxes, all_scores, shape in zip(boxes_of_images, scores_of_images, image_shapes, strict=True):
         boxes = clip_boxes_to_image(all_boxes, shape)[:, 1:].reshape(-1, 4)
         scores = all_scores[:, 1:].reshape(-1)
-        labels = classes.repeat(len(all_scores))
+        labels = classes.repeat(all_scores.shape[0])
         above = (scores > heads.score_thresh).nonzero()[:, 0]
         legal = above[remove_small_boxes(boxes[above], min_size=1e-2)]
         results.append(
@@ -197,7 +199,8 @@ def _kept(
 def _best_above(scores: Tensor, score_threshold: float, most: int) -> tuple[Tensor, Tensor]:
     """The rows of the best scores above the threshold, and these scores."""
     above = (scores > score_threshold).nonzero()[:, 0]
-    best_scores, places = scores[above].topk(min(most, len(above)))
+    scores = scores[above]
+    best_scores, places = scores.topk(_topk_min(scores, most, 0))
     return above[places], best_scores
 
 

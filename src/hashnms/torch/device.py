@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,7 +28,30 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _MOST_BOXES = 2**28  # the slots of a table are counted in 32 bits
 
 
-class DeviceCandidates(Candidates):
+class TensorCandidates(Candidates):
+    """Tensors whose best ones torch itself takes, on any device and in ONNX."""
+
+    def top(
+        self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        places = portable.ranked(self.scores)
+        if score_threshold is not None:
+            least = portable.operand(float_below(score_threshold, self.scores.dtype), self.scores.dtype)
+            places = places[self.scores.index_select(0, places) > least]
+        if of_label is not None:
+            places = first_of_each(self.pairs(), places, of_label)
+        if in_all is not None:
+            places = first_of_each(self.images, places, in_all)
+        return self._with_scores(places)
+
+    def pairs(self) -> Tensor | None:
+        """A number for each pair of image and label, so that what knows labels knows images, too."""
+        if self.images is None or self.labels is None:
+            return self.labels if self.images is None else self.images
+        return portable.numbered([self.images, self.labels])
+
+
+class DeviceCandidates(TensorCandidates):
     """Tensors of the types and shapes that everything here trusts: float32 or float64, int64 labels.
 
     A verb that a device cannot do by itself is done by the core, on a copy of what is left.
@@ -70,26 +94,6 @@ class DeviceCandidates(Candidates):
         places = hnms(self, hash_family(alpha, num_hashes))
         return super().hnms(alpha, num_hashes, most) if places is None else self._with_scores(self._first(places, most))
 
-    def top(
-        self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        places = portable.ranked(self.scores)
-        if score_threshold is not None:
-            places = places[self.scores[places].double() > score_threshold]
-        if of_label is not None:
-            places = _first_of_each(self.pairs(), places, of_label)
-        if in_all is not None:
-            places = _first_of_each(self.images, places, in_all)
-        return self._with_scores(places)
-
-    def pairs(self) -> Tensor | None:
-        """A number for each pair of image and label, so that what knows labels knows images, too."""
-        if self.images is None or self.labels is None or len(self.boxes) == 0:
-            return self.labels if self.images is None else self.images
-        pairs = torch.stack([self.images, self.labels], dim=1)
-        numbers: Tensor = pairs.unique(dim=0, return_inverse=True)[1]
-        return numbers
-
     def _by_core(self, call: CoreCall, *settings: Any) -> Any:
         tensors = (self.boxes, self.scores, self.labels, self.images)
         copies = (None if tensor is None else tensor.cpu() for tensor in tensors)
@@ -101,17 +105,26 @@ class DeviceCandidates(Candidates):
         return tensors_on(self.boxes.device, function(given, *arrays))
 
 
-def _first_of_each(labels: Tensor | None, places: Tensor, most: int) -> Tensor:
+def first_of_each(labels: Tensor | None, places: Tensor, most: int) -> Tensor:
     """The first so many of each label, in the order they have."""
-    if labels is None or len(places) == 0:
+    if labels is None and torch.onnx.is_in_onnx_export():  # torch 2.9 exports no slice of what has any length
+        return places[torch.arange(places.shape[0], device=places.device) < most]
+    if labels is None:
         return places[:most]
-    labels = labels[places]
-    by_label = portable.sorting(labels)
-    labels = labels[by_label]
-    rank = torch.arange(len(places), device=places.device)
-    starts = labels != labels[(rank - 1).clamp(min=0)]
-    rank_in_label = rank - torch.where(starts, rank, 0).cummax(0).values
-    return places[torch.empty_like(starts).scatter(0, by_label, rank_in_label < most)]
+    return places[portable.are_among_first([labels.index_select(0, places)], most)]
+
+
+def float_below(number: float, dtype: torch.dtype, *, or_at: bool = True) -> float:
+    """The greatest float32 or float64 below the number, or at it: what is above the one is above the other.
+
+    >>> float_below(0.5, torch.float32), float_below(0.1, torch.float32) < 0.1
+    (0.5, True)
+    """
+    floats = np.float64 if dtype == torch.float64 else np.float32
+    with np.errstate(over="ignore"):
+        nearest = floats(number)
+    is_below = float(nearest) <= number if or_at else float(nearest) < number
+    return float(nearest if is_below else np.nextafter(nearest, floats(-np.inf)))
 
 
 def tensors_on(where: torch.device, result: Any) -> Any:

@@ -7,7 +7,7 @@ Autograd does not see them.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from hashnms._calls import BATCHED_NMS, HNMS, IOU_HASH, NMS, NMS_SUPPRESSOR, SOF
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.merging import fuse_on_host, merge_on_host
 from hashnms.pipeline import Suppression
-from hashnms.torch import device, portable
+from hashnms.torch import device, onnx, portable
 from hashnms.torch.device import DeviceCandidates, tensors_on
+from hashnms.torch.onnx import OnnxCandidates
 from hashnms.torch.registration import Function, is_compiling, is_tracing, register
 
 
@@ -66,17 +67,21 @@ def _hnms_on_device(functions_of: Function) -> Function:
     return hnms_on_device
 
 
-def _in_onnx(hnms: Function, functions_of: Function) -> Function:
-    def hnms_in_onnx(boxes: Tensor, scores: Tensor, labels: Tensor | None, images: Any, *settings: Any) -> Tensor:
-        if images is not None:
-            raise ValueError("images must be None in ONNX, got a tensor: make labels that differ between images")
+def _hnms_in_onnx(method: Function, functions_of: Function) -> Function:
+    def hnms_in_onnx(boxes: Tensor, scores: Any, labels: Any, images: Any, *settings: Any) -> Any:
         functions, box_format = functions_of(*settings)
-        if functions[0].alpha > portable.LARGEST_ALPHA:
-            raise ValueError(f"alpha must be at most {portable.LARGEST_ALPHA} in ONNX, got {functions[0].alpha}")
-        result: Tensor = hnms(boxes, scores, labels, functions, box_format)
-        return result
+        return OnnxCandidates.of(boxes, scores, labels, images, box_format).hashed(method, functions)
 
     return hnms_in_onnx
+
+
+def _hnms_rows(*arguments: Any) -> Tensor:
+    return portable.hnms(*arguments)[0]
+
+
+def _suppress_in_onnx(boxes: Tensor, scores: Any, labels: Any, images: Any, suppression: Any, box_format: Any) -> Any:
+    given = (boxes, scores, labels, images, _settings.box_format_value(box_format))
+    return onnx.suppress(_chain(suppression), *given)
 
 
 def _hnms_once_on_host(boxes: Tensor, scores: Any, labels: Any, images: Any, *function: Any) -> Any:
@@ -140,13 +145,6 @@ def order_corners(boxes: Tensor) -> Tensor:
     return torch.cat([first.minimum(second), first.maximum(second)], dim=1)
 
 
-def _not_in_onnx(*_: Any) -> Any:
-    raise TypeError(
-        "boxes cannot be merged in ONNX, got nmm, vote, wbf or merge: hashnms.hnms and hashnms.torch.hnms_mask export; "
-        "or export the model without its suppression, and merge what comes out"
-    )
-
-
 def merge(boxes: Tensor, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Tensor, Tensor, Tensor]:
     """As `hashnms.merge` returns it."""
     keep, final, merged = _merge(_as_floats(boxes), scores, suppressor, how, box_format)
@@ -155,6 +153,8 @@ def merge(boxes: Tensor, scores: Any, suppressor: Any, how: Any, box_format: Any
 
 def fuse(boxes: Tensor, scores: Any, labels: Any, models: Any, images: Any, *settings: Any) -> tuple[Any, ...]:
     """As `hashnms.weighted_boxes_fusion` returns it; on the host, and in no graph."""
+    if torch.onnx.is_in_onnx_export():
+        onnx.refuse("weighted_boxes_fusion")
     if is_compiling() or is_tracing():
         raise TypeError(
             "weighted_boxes_fusion must be called outside of compiled and exported code, got a call in a graph: "
@@ -187,7 +187,7 @@ hnms = register(
     host=HNMS.converted,
     fake=_some_rows,
     on_device=_hnms_on_device(_family),
-    in_onnx=_in_onnx(lambda *arguments: portable.hnms(*arguments)[0], _family),
+    in_onnx=_hnms_in_onnx(_hnms_rows, _family),
 )
 hnms_mask = register(
     "hnms_mask",
@@ -195,7 +195,7 @@ hnms_mask = register(
     host=_masked(HNMS.converted),
     fake=_of_all_rows(torch.bool),
     on_device=_masked(_hnms_on_device(_family)),
-    in_onnx=_in_onnx(portable.hnms_mask, _family),
+    in_onnx=_hnms_in_onnx(portable.hnms_mask, _family),
 )
 hnms_once = register(
     "hnms_once",
@@ -203,15 +203,16 @@ hnms_once = register(
     host=_hnms_once_on_host,
     fake=_some_rows,
     on_device=_hnms_on_device(_one_function),
-    in_onnx=_in_onnx(lambda *arguments: portable.hnms(*arguments)[0], _one_function),
+    in_onnx=_hnms_in_onnx(_hnms_rows, _one_function),
 )
-nms = register("nms", f"{_NMS}Tensor", core=NMS.core, host=NMS.converted, fake=_some_rows)
+nms = register("nms", f"{_NMS}Tensor", core=NMS.core, host=NMS.converted, fake=_some_rows, in_onnx=onnx.nms)
 nms_suppressor = register(
     "nms_suppressor",
     f"{_NMS}(Tensor, Tensor)",
     core=NMS_SUPPRESSOR.core,
     host=NMS_SUPPRESSOR.converted,
     fake=lambda boxes, *_: (_some_rows(boxes), _of_all_rows(torch.int64)(boxes)),
+    in_onnx=partial(onnx.refuse, "nms with return_suppressor=True, which nmm and vote rest on,"),
 )
 batched_nms = register(
     "batched_nms",
@@ -219,6 +220,7 @@ batched_nms = register(
     core=BATCHED_NMS.core,
     host=BATCHED_NMS.converted,
     fake=_some_rows,
+    in_onnx=onnx.batched_nms,
 )
 soft_nms = register(
     "soft_nms",
@@ -227,6 +229,7 @@ soft_nms = register(
     core=SOFT_NMS.core,
     host=SOFT_NMS.converted,
     fake=_some_rows_and_scores,
+    in_onnx=partial(onnx.refuse, "soft_nms"),
 )
 suppress = register(
     "suppress",
@@ -234,6 +237,7 @@ suppress = register(
     host=_suppress_on_host,
     fake=_some_rows_and_scores,
     on_device=_suppress_on_device,
+    in_onnx=_suppress_in_onnx,
 )
 _suppress_and_merge = register(
     "suppress_and_merge",
@@ -241,14 +245,14 @@ _suppress_and_merge = register(
     host=_suppress_on_host,
     fake=_rows_with_boxes,
     on_device=_suppress_on_device,
-    in_onnx=_not_in_onnx,
+    in_onnx=_suppress_in_onnx,
 )
 _merge = register(
     "merge",
     "(Tensor boxes, Tensor scores, Tensor suppressor, str how, str box_format) -> (Tensor, Tensor, Tensor)",
     host=_merge_on_host,
     fake=_rows_with_boxes,
-    in_onnx=_not_in_onnx,
+    in_onnx=partial(onnx.refuse, "merge"),
 )
 iou_hash = register(
     "iou_hash",
@@ -256,4 +260,5 @@ iou_hash = register(
     core=IOU_HASH.core,
     host=IOU_HASH.converted,
     fake=_of_all_rows(torch.int64, 4),
+    in_onnx=partial(onnx.refuse, "iou_hash"),
 )

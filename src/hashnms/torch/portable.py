@@ -74,14 +74,14 @@ def _hash_axis(first: Tensor, second: Tensor, cells: Cells, shift: float, box_fo
     size, center = _size_and_center(first.to(torch.float64), second.to(torch.float64), box_format)
     # A logarithm differs in its last bits between devices: as an estimate it is right to within one cell, and the
     # edges of the table, which are the same everywhere, decide.
-    tabulated = torch.where(size > LEAST_SIZE, size, LEAST_SIZE).clamp(max=SIZE_LIMIT)  # never NaN
+    tabulated = torch.where(size > LEAST_SIZE, size, LEAST_SIZE).minimum(operand(SIZE_LIMIT))  # never NaN
     estimate = torch.log(tabulated).sub_(cells.log_first_edge).mul_(cells.cells_per_nat)
     index = estimate.clamp_(0, len(cells.edges) - 2).to(torch.int64)
     index = index - (tabulated < cells.edges.index_select(0, index)).to(torch.int64)
     index = index + (tabulated >= cells.edges.index_select(0, index + 1)).to(torch.int64)
     has_size = size > 0
     inverse_delta = torch.where(has_size, cells.inverse_deltas.index_select(0, index), 0.0)
-    offset = (center * inverse_delta).sub_(shift).add_(0.5).floor_()
+    offset = (center * inverse_delta).sub_(operand(shift)).add_(0.5).floor_()
     fits = _all_within(size, 0.0, SIZE_LIMIT) & _all_within(offset, -OFFSET_LIMIT, OFFSET_LIMIT)
     if first.dtype == torch.float64:
         fits = fits & (has_size == (size >= LEAST_SIZE)).all()
@@ -93,6 +93,11 @@ def _size_and_center(first: Tensor, second: Tensor, box_format: str) -> tuple[Te
     if box_format == "xyxy":
         return second - first, 0.5 * first + 0.5 * second
     return second, (first + 0.5 * second if box_format == "xywh" else first)
+
+
+def operand(number: float, dtype: torch.dtype = torch.float64) -> Tensor:
+    """A number as a tensor without axes: the exporter to ONNX makes float32 of Python's, also beside doubles."""
+    return torch.tensor(number, dtype=dtype)
 
 
 def _all_within(values: Tensor, least: float, limit: float) -> Tensor:
@@ -109,7 +114,7 @@ def hnms(
     for function in functions:
         x, y = hash_boxes(boxes.index_select(0, rows), function, box_format)
         some_labels = None if labels is None else labels.index_select(0, rows)
-        rows = rows[_are_first(_keys(x, y, x.has_size & y.has_size, some_labels))]
+        rows = rows[are_first(_keys(x, y, x.has_size & y.has_size, some_labels))]
         fits = fits & x.fits & y.fits
     return rows, fits
 
@@ -124,7 +129,7 @@ def hnms_mask(
     kept = torch.ones_like(rows, dtype=torch.bool)
     for function in functions:
         x, y = hash_boxes(boxes, function, box_format)
-        kept = kept & _are_first(_keys(x, y, kept & x.has_size & y.has_size, labels))
+        kept = kept & are_first(_keys(x, y, kept & x.has_size & y.has_size, labels))
     return torch.zeros_like(kept).scatter(0, rows, kept)
 
 
@@ -137,18 +142,47 @@ def _keys(x: AxisCodes, y: AxisCodes, has_cell: Tensor, labels: Tensor | None) -
     return [sizes, *offsets, *([] if labels is None else [labels.to(torch.int64)])]
 
 
-def _are_first(fields: list[Tensor]) -> Tensor:
+def are_first(fields: list[Tensor]) -> Tensor:
     """Of each place, whether none before it is equal in all fields."""
+    runs = _runs(fields)
+    return torch.zeros_like(runs.starts).scatter(0, runs.order, runs.starts)
+
+
+def are_among_first(fields: list[Tensor], most: int) -> Tensor:
+    """Of each place, whether fewer than `most` before it are equal in all fields."""
+    runs = _runs(fields)
+    rank = torch.arange(runs.order.shape[0], device=runs.order.device)
+    rank_in_run = rank - rank[runs.starts].index_select(0, runs.numbers())
+    return torch.zeros_like(runs.starts).scatter(0, runs.order, rank_in_run < most)
+
+
+def numbered(fields: list[Tensor]) -> Tensor:
+    """A number for each place, which those that are equal in all fields, and they alone, have in common."""
+    runs = _runs(fields)
+    return torch.zeros_like(runs.order).scatter(0, runs.order, runs.numbers())
+
+
+class _Runs(NamedTuple):
+    """Places in such an order that those that are equal stand side by side, the lower one first."""
+
+    order: Tensor
+    starts: Tensor  #: of each place in this order, whether it differs from the one before it
+
+    def numbers(self) -> Tensor:
+        """Of each place in this order, which run it is in."""
+        return self.starts.to(torch.int64).cumsum(0) - 1
+
+
+def _runs(fields: list[Tensor]) -> _Runs:
     order = sorting(fields[0])
     for field in fields[1:]:
         order = order.index_select(0, sorting(field.index_select(0, order)))
-    first = order.new_zeros(order.shape, dtype=torch.bool)
+    starts = torch.arange(order.shape[0], device=order.device) == 0
     for field in fields:
         in_order = field.index_select(0, order)
         before = torch.nn.functional.pad(in_order, (1, 0))[:-1]
-        first = first | (in_order != before)
-    first = first | (torch.arange(order.shape[0], device=order.device) == 0)
-    return torch.zeros_like(first).scatter(0, order, first)
+        starts = starts | (in_order != before)
+    return _Runs(order, starts)
 
 
 def ranked(scores: Tensor) -> Tensor:

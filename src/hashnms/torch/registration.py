@@ -30,9 +30,9 @@ def register(
     *,
     host: Function,
     fake: Function,
+    in_onnx: Function,
     core: Function | None = None,
     on_device: Function | None = None,
-    in_onnx: Function | None = None,
 ) -> Function:
     """Register the op `hashnms::name`, and return a function that goes through it just where it must.
 
@@ -41,9 +41,9 @@ def register(
         schema: its arguments, tensors first, boxes first of all, and results.
         host: what it is of CPU tensors; returns tensors or arrays.
         fake: tells the shapes of the results.
+        in_onnx: what the call is in operations that ONNX has; may raise an error.
         core: the function of the core that may read CPU tensors where they are; None, also as its result, for `host`.
         on_device: the same for tensors elsewhere, without leaving their device; None, also as its result, for the host.
-        in_onnx: the same in operations that ONNX has.
     """
     names = re.findall(r"Tensor\?? (\w+)", schema)
     others = len(names) - 1
@@ -62,12 +62,12 @@ def register(
         return result
 
     custom_op = torch.library.custom_op(f"hashnms::{name}", run, mutates_args=(), schema=schema, **_TAGS)
-    custom_op.register_fake(fake)
+    custom_op.register_fake(_outside_onnx(name, fake))
     implementations[name] = run
     op = getattr(torch.ops.hashnms, name).default
 
     def in_graph(boxes: Tensor, *arguments: Any) -> Any:
-        if in_onnx is not None and torch.onnx.is_in_onnx_export():
+        if torch.onnx.is_in_onnx_export():
             return in_onnx(boxes, *arguments)
         return op(boxes.detach(), *map(_op_tensor, names[1:], arguments), *map(_op_setting, arguments[others:]))
 
@@ -84,6 +84,20 @@ def register(
         return run(boxes, *arguments)
 
     return call
+
+
+def _outside_onnx(name: str, fake: Function) -> Function:
+    """A fake kernel that refuses the op itself in ONNX: only where it is called can other operations take its place."""
+
+    def fake_outside_onnx(*arguments: Any) -> Any:
+        if torch.onnx.is_in_onnx_export():
+            raise RuntimeError(  # torch would log a TypeError
+                f"torch.ops.hashnms.{name} cannot be exported to ONNX: give torch.onnx.export the module that calls "
+                "hashnms, not a program that torch.export has made of it"
+            )
+        return fake(*arguments)
+
+    return fake_outside_onnx
 
 
 _USUAL = (Tensor, type(None))
