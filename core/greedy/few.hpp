@@ -50,7 +50,7 @@ struct FewRanked {
     for (size_t begin = kept / kTogether * kTogether; begin < count; begin += kTogether) {
       for (size_t k = begin; k < begin + kTogether; ++k) {
         const T overlap = overlap_of<metric>(box, area, boxes.get(k), areas[k]);
-        const Rank removed_by = (overlap > threshold) & (labels[k] == label) ? rank : kNobody;
+        const Rank removed_by = ((overlap > threshold) & (labels[k] == label)) ? rank : kNobody;
         by[k] = std::min(by[k], removed_by);
       }
     }

@@ -100,14 +100,14 @@ class PyramidGeometry {
   bool comparable(const PyramidShape& shape, const detail::BoxGeometry& box) const {
     const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
     const double greatest_area = shape.greatest[0] * shape.greatest[1];
-    const bool area_is_known = area >= 0x1p-900 && area <= 0x1p900;  // else it may be rounded coarsely
+    const bool area_is_coarse = !(area >= 0x1p-900 && area <= 0x1p900);  // it may be rounded coarsely
     if constexpr (metric == Metric::ios) {
       const double most = std::min(box.size[0], shape.greatest[0]) * std::min(box.size[1], shape.greatest[1]);
-      return !area_is_known | (least_area < 0x1p-900) | (most >= std::min(area, least_area) * least_ios_);
+      return area_is_coarse | (least_area < 0x1p-900) | (most >= std::min(area, least_area) * least_ios_);
     }
     return (box.size[0] * least_iou_ <= shape.greatest[0]) & (shape.least[0] * least_iou_ <= box.size[0]) &
            (box.size[1] * least_iou_ <= shape.greatest[1]) & (shape.least[1] * least_iou_ <= box.size[1]) &
-           (!area_is_known | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
+           (area_is_coarse | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
   }
 
   // The cells along an axis where the centre of such a box can lie.

@@ -132,7 +132,7 @@ HASHNMS_INLINE void pack_block(const T* rows, const IoUHash& hash, const KeyLayo
   for (size_t k = 0; k < kBlock; ++k) {
     const PackedKey key = layout.size_field(0, index[2 * k]) | layout.size_field(1, index[2 * k + 1]) |
                           layout.offset_field(0, offset[2 * k]) | layout.offset_field(1, offset[2 * k + 1]);
-    keys[k] = (size[2 * k] > 0) & (size[2 * k + 1] > 0) ? key + 1 : PackedKey{};
+    keys[k] = ((size[2 * k] > 0) & (size[2 * k + 1] > 0)) ? key + 1 : PackedKey{};
   }
 }
 

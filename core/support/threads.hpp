@@ -53,12 +53,14 @@ void run_parts(size_t parts, const Work& work) {
     }
   }
   guarded(0, [&] { work(0); });
-  for (std::unique_lock lock(mutex); running > 0;) {
+  std::unique_lock lock(mutex);
+  while (running > 0) {  // threads count it down
     one_ended.wait_for(lock, Interrupt::kPause);
     lock.unlock();  // asking may take the lock of the caller
     guarded(0, [] { Interrupt::check(); });
     lock.lock();
   }
+  lock.unlock();
   for (std::thread& thread : threads) thread.join();
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
