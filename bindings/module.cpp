@@ -18,6 +18,7 @@
 #include "fusion.hpp"
 #include "hashes.hpp"
 #include "hnms.hpp"
+#include "join.hpp"
 #include "nms.hpp"
 #include "soft_nms.hpp"
 #include "support/interrupt.hpp"
@@ -87,18 +88,38 @@ nb::object nms_of(nb::handle boxes, nb::handle scores, nb::handle labels, nb::ha
   });
 }
 
-template <bool want_suppressor>
-nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
-               nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
-               nb::handle box_format) {
+// All but where suppressors go; nothing if a setting is not legal.
+std::optional<NmsOptions> nms_options(nb::handle iou_threshold, nb::handle score_threshold, nb::handle max_output,
+                                      nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto above = score_threshold_of(score_threshold);
   const auto most = most_boxes(max_output);
   const auto measure = metric_of(metric);
   const auto or_equal = bool_of(inclusive);
-  if (!threshold || !above || !most || !measure || !or_equal || (*or_equal && *threshold == 0.0)) return nb::none();
-  const NmsOptions options{*measure, *threshold, *or_equal, *above, *most, nullptr};
-  return nms_of<want_suppressor>(boxes, scores, labels, images, options, box_format);
+  if (!threshold || !above || !most || !measure || !or_equal || (*or_equal && *threshold == 0.0)) return std::nullopt;
+  return NmsOptions{*measure, *threshold, *or_equal, *above, *most, nullptr};
+}
+
+template <bool want_suppressor>
+nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
+               nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
+               nb::handle box_format) {
+  const auto options = nms_options(iou_threshold, score_threshold, max_output, metric, inclusive);
+  return options ? nms_of<want_suppressor>(boxes, scores, labels, images, *options, box_format) : nb::none();
+}
+
+nb::object join(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
+                nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
+                nb::handle box_format) {
+  auto options = nms_options(iou_threshold, score_threshold, max_output, metric, inclusive);
+  if (!options) return nb::none();
+  return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
+    const NewArray<int64_t> joined(boxes, {input.count}), suppressor(boxes, {input.count});
+    options->suppressor = suppressor.data;
+    const bool is_legal =
+        unlocked(input.count, [&] { return hashnms::join(input, *options, num_threads, joined.data); });
+    return is_legal ? nb::object(nb::make_tuple(joined.object, suppressor.object)) : nb::none();
+  });
 }
 
 nb::object batched_nms(nb::handle boxes, nb::handle scores, nb::handle idxs, nb::handle iou_threshold) {
@@ -276,6 +297,11 @@ NB_MODULE(_core, m) {
         "metric"_a.none(), "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def nms_suppressor(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
         "The same, and the suppressor of each box.");
+  m.def("join", &bindings::join, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
+        "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
+        "inclusive"_a.none(), "box_format"_a.none(),
+        nb::sig("def join(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
+        "Of each box the first that overlaps it, kept or not, and where that leads in the end.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
         "iou_threshold"_a.none(),
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS

@@ -34,6 +34,11 @@ struct NmsOptions {
   double score_threshold;  // boxes need a score above it; -inf for all
   size_t max_output;       // of each image
   int64_t* suppressor;  // of each box: where to write the kept box that removed it, itself, or -1; null if not wanted
+
+  // A box is suppressed where it overlaps a kept one by more: what is at least a number is above the one before it.
+  double threshold_above() const {
+    return inclusive ? std::nextafter(iou_threshold, -std::numeric_limits<double>::infinity()) : iou_threshold;
+  }
 };
 
 namespace detail {
@@ -87,11 +92,7 @@ std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsO
   if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
-  // What is at least the threshold is above the next lower number.
-  const double threshold = options.inclusive
-                               ? std::nextafter(options.iou_threshold, -std::numeric_limits<double>::infinity())
-                               : options.iou_threshold;
-  const auto plan = Plan<T>::of(input, options.metric, threshold, extents);
+  const auto plan = Plan<T>::of(input, options.metric, options.threshold_above(), extents);
   Suppressors suppressors(options.suppressor, input.count);
   auto rows = with_metric(options.metric, [&]<Metric metric>() {
     return suppressors.wanted() ? detail::kept_rows<true, metric>(input, options, plan, threads, suppressors)

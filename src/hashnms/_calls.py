@@ -97,6 +97,7 @@ HNMS = CoreCall(
 )
 NMS = CoreCall("nms", _core.nms, _validate.plain_arrays, _nms_settings, _explain_nms)
 NMS_SUPPRESSOR = CoreCall("nms_suppressor", _core.nms_suppressor, _validate.plain_arrays, _nms_settings, _explain_nms)
+JOIN = CoreCall("join", _core.join, _validate.plain_arrays, _nms_settings, _explain_nms)
 BATCHED_NMS = CoreCall(
     "batched_nms", _core.batched_nms, _validate.grouped_arrays, (_iou_threshold,), _explain_batched_nms
 )

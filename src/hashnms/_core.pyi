@@ -36,6 +36,11 @@ def nms(boxes: object, scores: object, labels: object, images: object, iou_thres
 def nms_suppressor(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
     """The same, and the suppressor of each box."""
 
+def join(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
+    """
+    Of each box the first that overlaps it, kept or not, and where that leads in the end.
+    """
+
 def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes that greedy NMS keeps of each group."""
 
