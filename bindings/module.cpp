@@ -16,6 +16,7 @@
 
 #include "arrays.hpp"
 #include "fusion.hpp"
+#include "grow.hpp"
 #include "hashes.hpp"
 #include "hnms.hpp"
 #include "join.hpp"
@@ -181,6 +182,28 @@ nb::object fuse(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   });
 }
 
+nb::object grow(nb::handle boxes, nb::handle firsts, nb::handle others, nb::handle ends, nb::handle threshold,
+                nb::handle metric) {
+  const auto least = number_in(threshold, 0.0, std::numeric_limits<double>::max());
+  const auto measure = metric_of(metric);
+  const PlainArray box_array(boxes), first_array(firsts), other_array(others), end_array(ends);
+  const auto are_rows = [](const PlainArray& array, size_t count) {
+    return array.has_shape(count) && array.is_of<int64_t>();
+  };
+  const size_t count = first_array.rows(), num_others = other_array.rows();
+  if (!least || !measure || !box_array.has_columns(4) || !box_array.is_of<double>() || !are_rows(first_array, count) ||
+      !are_rows(end_array, count) || !are_rows(other_array, num_others)) {
+    return nb::none();
+  }
+  const Groups groups{box_array.data<double>(), first_array.data<int64_t>(), other_array.data<int64_t>(),
+                      end_array.data<int64_t>(), count};
+  if (!groups.fits(box_array.rows(), num_others)) return nb::none();
+  const NewArray<double> grown(boxes, {count, 4});
+  const NewArray<bool> taken(boxes, {num_others});
+  unlocked(count + num_others, [&] { hashnms::grow(groups, *measure, *least, grown.data, taken.data); });
+  return nb::make_tuple(grown.object, taken.object);
+}
+
 // Calls use(rows, format) with the numbers of the boxes, in their type; None if they are not plain.
 template <class Use>
 nb::object with_boxes(const PlainArray& boxes, nb::handle box_format, const Use& use) {
@@ -326,6 +349,11 @@ NB_MODULE(_core, m) {
         nb::sig("def fuse(" HASHNMS_ARRAYS "iou_threshold: object, box_format: object) -> tuple[" HASHNMS_ROWS
                 ", " HASHNMS_ROWS ", " HASHNMS_FLOATS "] | None"),
         "The cluster of each box, and the first row and the fused xyxy box of each cluster.");
+  m.def("grow", &bindings::grow, "boxes"_a.none(), "firsts"_a.none(), "others"_a.none(), "ends"_a.none(),
+        "threshold"_a.none(), "metric"_a.none(),
+        nb::sig("def grow(boxes: object, firsts: object, others: object, ends: object, threshold: object, metric: "
+                "object) -> tuple[" HASHNMS_FLOATS ", numpy.typing.NDArray[numpy.bool_]] | None"),
+        "The first box of each group, grown by those others that overlap it by then, and which these are.");
   m.def("iou_hash", &bindings::iou_hash, "boxes"_a.none(), "alpha"_a.none(), "w0"_a.none(), "h0"_a.none(),
         "bx"_a.none(), "by"_a.none(), "box_format"_a.none(),
         nb::sig("def iou_hash(" HASHNMS_FUNCTION ") -> " HASHNMS_ROWS " | None"), "The codes i, j, m, n.");

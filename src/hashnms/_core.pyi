@@ -57,6 +57,11 @@ def fuse(boxes: object, scores: object, labels: object, images: object, iou_thre
     The cluster of each box, and the first row and the fused xyxy box of each cluster.
     """
 
+def grow(boxes: object, firsts: object, others: object, ends: object, threshold: object, metric: object) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.bool_]] | None:
+    """
+    The first box of each group, grown by those others that overlap it by then, and which these are.
+    """
+
 def iou_hash(boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The codes i, j, m, n."""
 
