@@ -54,62 +54,61 @@ def ultralytics_cases(scene: Scene) -> Iterator[Case]:
         )
 
 
-def sahi_cases(scene: Scene) -> Iterator[Case]:
-    from sahi.postprocess._numpy_backend import greedy_nmm_numpy, nms_numpy
+#: Method of SAHI and its overlap -> the names of its functions, and of its class.
+SAHI_METHODS = {
+    ("NMS", "IOU"): ("nms", "NMSPostprocess"),
+    ("NMS", "IOS"): ("nms", "NMSPostprocess"),
+    ("GREEDYNMM", "IOS"): ("greedy_nmm", "GreedyNMMPostprocess"),
+    ("NMM", "IOS"): ("nmm", "NMMPostprocess"),
+}
 
-    from hashnms.detectors.sahi import greedy_nmm_hashnms, nms_hashnms
+
+def sahi_cases(scene: Scene) -> Iterator[Case]:
+    """Its functions of arrays."""
+    from hashnms.detectors import sahi as adapter
 
     predictions = np.column_stack([scene.boxes, scene.scores, np.zeros(len(scene.scores))]).astype(np.float32)
-    pairs = {"NMS": (nms_numpy, nms_hashnms), "GREEDYNMM": (greedy_nmm_numpy, greedy_nmm_hashnms)}
-    backends = {"numpy": pairs}
-    if importlib.util.find_spec("numba"):
-        from sahi.postprocess._numba_backend import greedy_nmm_numba, nms_numba
-
-        ours = {"NMS": nms_hashnms, "GREEDYNMM": greedy_nmm_hashnms}
-        backends["numba"] = {"NMS": (nms_numba, ours["NMS"]), "GREEDYNMM": (greedy_nmm_numba, ours["GREEDYNMM"])}
-        for function in (nms_numba, greedy_nmm_numba):
-            function(predictions[:10], "IOS", 0.5)  # compiled
-    for backend, functions in backends.items():
-        for (name, (stock, mine)), metric in zip(functions.items(), ("IOU", "IOS"), strict=True):
+    for backend in ("numpy", "numba") if importlib.util.find_spec("numba") else ("numpy",):
+        functions = importlib.import_module(f"sahi.postprocess._{backend}_backend")
+        for (method, metric), (function, _) in SAHI_METHODS.items():
+            stock, ours = getattr(functions, f"{function}_{backend}"), getattr(adapter, f"{function}_hashnms")
+            stock(predictions[:10], metric, 0.5)  # compiled
+            if backend == "numba" and method == "NMM":
+                continue  # which is numpy's, from 2,000 boxes on
             yield Case(
-                f"SAHI {name}, {metric} 0.5, against its backend {backend}",
+                f"SAHI's function for {method}, {metric} 0.5, {backend}",
                 lambda stock=stock, metric=metric: stock(predictions, metric, 0.5),
-                lambda mine=mine, metric=metric: mine(predictions, metric, 0.5),
+                lambda ours=ours, metric=metric: ours(predictions, metric, 0.5),
                 lambda one, other: one == other,
             )
 
 
 def sahi_objects(scene: Scene) -> Iterator[Case]:
-    from sahi.postprocess import backends
-    from sahi.postprocess.combine import GreedyNMMPostprocess
+    """What `get_sliced_prediction` calls, with a list of objects."""
+    from sahi.postprocess import backends, combine
     from sahi.prediction import ObjectPrediction
 
-    from hashnms.detectors.sahi import accelerated
+    from hashnms.detectors import sahi as adapter
 
     boxes = np.maximum(scene.boxes, 0).tolist()
     objects = [
         ObjectPrediction(bbox=box, score=score, category_id=0, category_name="object")
         for box, score in zip(boxes, scene.scores.tolist(), strict=True)
     ]
-    postprocess = GreedyNMMPostprocess(match_metric="IOS", class_agnostic=False)
-
-    def stock() -> Any:
-        backends.set_postprocess_backend("numpy")
-        return postprocess(list(objects))
-
-    def ours() -> Any:
-        with accelerated():
-            return postprocess(list(objects))
 
     def values(found: Any) -> list[Any]:
         return [(one.bbox.to_xyxy(), one.score.value) for one in found]
 
-    yield Case(
-        "SAHI's default, with its merging of objects, against numpy",
-        stock,
-        ours,
-        lambda one, other: values(one) == values(other),
-    )
+    backends.set_postprocess_backend("numpy")
+    for (method, metric), (_, name) in SAHI_METHODS.items():
+        settings = {"match_metric": metric, "match_threshold": 0.5, "class_agnostic": False}
+        stock, ours = getattr(combine, name)(**settings), getattr(adapter, name)(**settings)
+        yield Case(
+            f"SAHI's `postprocess_type`: {method}, {metric} 0.5, numpy",
+            lambda stock=stock: stock(list(objects)),
+            lambda ours=ours: ours(list(objects)),
+            lambda one, other: values(one) == values(other),
+        )
 
 
 def supervision_cases(scene: Scene) -> Iterator[Case]:

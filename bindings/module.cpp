@@ -16,8 +16,10 @@
 
 #include "arrays.hpp"
 #include "fusion.hpp"
+#include "grow.hpp"
 #include "hashes.hpp"
 #include "hnms.hpp"
+#include "join.hpp"
 #include "nms.hpp"
 #include "partial_nms.hpp"
 #include "soft_nms.hpp"
@@ -88,18 +90,38 @@ nb::object nms_of(nb::handle boxes, nb::handle scores, nb::handle labels, nb::ha
   });
 }
 
-template <bool want_suppressor>
-nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
-               nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
-               nb::handle box_format) {
+// All but where suppressors go; nothing if a setting is not legal.
+std::optional<NmsOptions> nms_options(nb::handle iou_threshold, nb::handle score_threshold, nb::handle max_output,
+                                      nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto above = score_threshold_of(score_threshold);
   const auto most = most_boxes(max_output);
   const auto measure = metric_of(metric);
   const auto or_equal = bool_of(inclusive);
-  if (!threshold || !above || !most || !measure || !or_equal || (*or_equal && *threshold == 0.0)) return nb::none();
-  const NmsOptions options{*measure, *threshold, *or_equal, *above, *most, nullptr};
-  return nms_of<want_suppressor>(boxes, scores, labels, images, options, box_format);
+  if (!threshold || !above || !most || !measure || !or_equal || (*or_equal && *threshold == 0.0)) return std::nullopt;
+  return NmsOptions{*measure, *threshold, *or_equal, *above, *most, nullptr};
+}
+
+template <bool want_suppressor>
+nb::object nms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
+               nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
+               nb::handle box_format) {
+  const auto options = nms_options(iou_threshold, score_threshold, max_output, metric, inclusive);
+  return options ? nms_of<want_suppressor>(boxes, scores, labels, images, *options, box_format) : nb::none();
+}
+
+nb::object join(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle iou_threshold,
+                nb::handle score_threshold, nb::handle max_output, nb::handle metric, nb::handle inclusive,
+                nb::handle box_format) {
+  auto options = nms_options(iou_threshold, score_threshold, max_output, metric, inclusive);
+  if (!options) return nb::none();
+  return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
+    const NewArray<int64_t> joined(boxes, {input.count}), suppressor(boxes, {input.count});
+    options->suppressor = suppressor.data;
+    const bool is_legal =
+        unlocked(input.count, [&] { return hashnms::join(input, *options, num_threads, joined.data); });
+    return is_legal ? nb::object(nb::make_tuple(joined.object, suppressor.object)) : nb::none();
+  });
 }
 
 // Where boxes are suppressed, whatever their scores; nothing if a setting is not right.
@@ -189,6 +211,28 @@ nb::object fuse(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
     }
     return nb::make_tuple(clusters.object, founders.object, fused.object);
   });
+}
+
+nb::object grow(nb::handle boxes, nb::handle firsts, nb::handle others, nb::handle ends, nb::handle threshold,
+                nb::handle metric) {
+  const auto least = number_in(threshold, 0.0, std::numeric_limits<double>::max());
+  const auto measure = metric_of(metric);
+  const PlainArray box_array(boxes), first_array(firsts), other_array(others), end_array(ends);
+  const auto are_rows = [](const PlainArray& array, size_t count) {
+    return array.has_shape(count) && array.is_of<int64_t>();
+  };
+  const size_t count = first_array.rows(), num_others = other_array.rows();
+  if (!least || !measure || !box_array.has_columns(4) || !box_array.is_of<double>() || !are_rows(first_array, count) ||
+      !are_rows(end_array, count) || !are_rows(other_array, num_others)) {
+    return nb::none();
+  }
+  const Groups groups{box_array.data<double>(), first_array.data<int64_t>(), other_array.data<int64_t>(),
+                      end_array.data<int64_t>(), count};
+  if (!groups.fits(box_array.rows(), num_others)) return nb::none();
+  const NewArray<double> grown(boxes, {count, 4});
+  const NewArray<bool> taken(boxes, {num_others});
+  unlocked(count + num_others, [&] { hashnms::grow(groups, *measure, *least, grown.data, taken.data); });
+  return nb::make_tuple(grown.object, taken.object);
 }
 
 // Calls use(rows, format) with the numbers of the boxes, in their type; None if they are not plain.
@@ -335,6 +379,11 @@ NB_MODULE(_core, m) {
         nb::sig("def regions(boxes: object, iou_threshold: object, metric: object, inclusive: object, "
                 "box_format: object) -> " HASHNMS_FLOATS " | None"),
         "Of each box the part that meets that of every box which it could suppress.");
+  m.def("join", &bindings::join, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
+        "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
+        "inclusive"_a.none(), "box_format"_a.none(),
+        nb::sig("def join(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
+        "Of each box the first that overlaps it, kept or not, and where that leads in the end.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
         "iou_threshold"_a.none(),
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS
@@ -359,6 +408,11 @@ NB_MODULE(_core, m) {
         nb::sig("def fuse(" HASHNMS_ARRAYS "iou_threshold: object, box_format: object) -> tuple[" HASHNMS_ROWS
                 ", " HASHNMS_ROWS ", " HASHNMS_FLOATS "] | None"),
         "The cluster of each box, and the first row and the fused xyxy box of each cluster.");
+  m.def("grow", &bindings::grow, "boxes"_a.none(), "firsts"_a.none(), "others"_a.none(), "ends"_a.none(),
+        "threshold"_a.none(), "metric"_a.none(),
+        nb::sig("def grow(boxes: object, firsts: object, others: object, ends: object, threshold: object, metric: "
+                "object) -> tuple[" HASHNMS_FLOATS ", numpy.typing.NDArray[numpy.bool_]] | None"),
+        "The first box of each group, grown by those others that overlap it by then, and which these are.");
   m.def("iou_hash", &bindings::iou_hash, "boxes"_a.none(), "alpha"_a.none(), "w0"_a.none(), "h0"_a.none(),
         "bx"_a.none(), "by"_a.none(), "box_format"_a.none(),
         nb::sig("def iou_hash(" HASHNMS_FUNCTION ") -> " HASHNMS_ROWS " | None"), "The codes i, j, m, n.");

@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tests.support.boxes import BOX_KINDS, boxes_and_scores, crowd
 
 pytestmark = pytest.mark.core
 
-HOWS = {"union": nmm, "vote": vote}
+HOWS: dict[str, Any] = {"union": nmm, "vote": vote}
 CONFIDENCES = ["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
 
 

@@ -47,6 +47,10 @@ EXAMPLES = {
     "nms:0.5/diou/inclusive+limit:5": [Nms(0.5, "diou", True), Limit(5)],
     "hnms:0.30000000000000004/1000": [Hnms(0.1 + 0.2, 1000)],
     "top:1000+nmm:0.5+limit:100": [TopK(1000), Nmm(0.5), Limit(100)],
+    "nmm:0.5/ios/transitive+nmm:0.5/iou/inclusive/transitive": [
+        Nmm(0.5, "ios", transitive=True),
+        Nmm(0.5, inclusive=True, transitive=True),
+    ],
     "vote:0.6+wbf:0.55+wbf:0.7/max": [Vote(0.6), Wbf(), Wbf(0.7, "max")],
 }
 
@@ -81,7 +85,7 @@ steps = st.one_of(
     st.builds(ScoreThreshold, st.floats(allow_nan=False)),
     st.builds(Nms, shares, metrics),
     st.builds(Nms, st.floats(0, 1, exclude_min=True), metrics, st.booleans()),
-    st.builds(Nmm, shares),
+    st.builds(Nmm, st.floats(0, 1, exclude_min=True), metrics, st.booleans(), st.booleans()),
     st.builds(Vote, shares),
     st.builds(Wbf, shares, st.sampled_from(["avg", "max"])),
     st.builds(Hnms, st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(1, 1000)),

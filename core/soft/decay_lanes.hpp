@@ -4,44 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "boxes/box.hpp"
+#include "boxes/covers.hpp"
 #include "boxes/lanes.hpp"
+#include "boxes/metric.hpp"
 #include "soft/decay.hpp"
 #include "support/dispatch.hpp"
 #include "support/tuning.hpp"
 
 namespace hashnms {
-
-// What covers all boxes of each of several groups, and how large these are.
-template <class T, size_t lanes>
-struct CoverLanes {
-  BoxLanes<T, lanes> boxes;
-  T greatest_width[lanes], greatest_height[lanes], least_area[lanes];
-
-  // The bits of the groups that may have a box whose IoU with this one is above `harmless`. Rounding keeps order: no
-  // intersection is above what the sizes allow, no union below either area but by three units in the last place.
-  HASHNMS_INLINE uint32_t meeting(const Corners<T>& box, T harmless) const {
-    static_assert(lanes <= 32);
-    using Mask = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    constexpr T kMargin = 1 - 32 * std::numeric_limits<T>::epsilon();
-    const T width = box.x2 - box.x1, height = box.y2 - box.y1, area = box.area();
-    Mask mask = 0;
-    for (size_t k = 0; k < lanes; ++k) {
-      const T most = (width < greatest_width[k] ? width : greatest_width[k]) *
-                     (height < greatest_height[k] ? height : greatest_height[k]);
-      // Less the least normal number: products below it are rounded coarsely.
-      const T needed =
-          (area > least_area[k] ? area : least_area[k]) * (harmless * kMargin) - std::numeric_limits<T>::min();
-      const bool meets = (boxes.x1[k] < box.x2) & (boxes.x2[k] > box.x1) & (boxes.y1[k] < box.y2) &
-                         (boxes.y2[k] > box.y1) & (most > needed);
-      mask |= meets ? Mask(1) << k : Mask(0);
-    }
-    return static_cast<uint32_t>(mask);
-  }
-};
 
 namespace detail {
 
@@ -111,7 +84,7 @@ HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const BoxLanes<T, lanes>&
 #define HASHNMS_LANES(T)                                                                                        \
   HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, tuning::kNodeChildren>& covers,  \
                                                            const Corners<T>& box, T harmless) {                 \
-    return covers.meeting(box, harmless);                                                                       \
+    return covers.template meeting<Metric::iou>(box, harmless);                                                 \
   }                                                                                                             \
   HASHNMS_VECTOR_CLONES static void overlaps_in_vectors(const Corners<T>& box, const Corners<T>* selected,      \
                                                         const uint32_t* positions, size_t count, T* overlaps) { \

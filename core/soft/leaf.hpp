@@ -1,15 +1,14 @@
 // The leaves and nodes of a SelectionTree.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
 #include "boxes/box.hpp"
 #include "boxes/claims.hpp"
+#include "boxes/covers.hpp"
 #include "boxes/lanes.hpp"
-#include "soft/decay_lanes.hpp"
 #include "support/tuning.hpp"
 
 namespace hashnms {
@@ -64,20 +63,14 @@ struct Node {
   }
 };
 
-// What covers the boxes of a leaf or a node.
+// What covers the boxes of a leaf or a node, and the best claim among them.
 template <class T, class Score>
-struct Cover {
-  static constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  Corners<T> box{kInfinity, kInfinity, -kInfinity, -kInfinity};
-  T greatest_width = -kInfinity, greatest_height = -kInfinity, least_area = kInfinity;
+struct ClaimedCover {
+  Cover<T> cover;
   Claim<Score> best{};
 
-  void include(const Cover& other) {
-    box.x1 = std::min(box.x1, other.box.x1), box.y1 = std::min(box.y1, other.box.y1);
-    box.x2 = std::max(box.x2, other.box.x2), box.y2 = std::max(box.y2, other.box.y2);
-    greatest_width = std::max(greatest_width, other.greatest_width);
-    greatest_height = std::max(greatest_height, other.greatest_height);
-    least_area = std::min(least_area, other.least_area);
+  void include(const ClaimedCover& other) {
+    cover.include(other.cover);
     best.raise_to(other.best);
   }
 };

@@ -18,11 +18,12 @@
 
 #include "boxes/box.hpp"
 #include "boxes/claims.hpp"
+#include "boxes/covers.hpp"
 #include "boxes/lanes.hpp"
+#include "boxes/neighbourhoods.hpp"
 #include "soft/decay.hpp"
 #include "soft/decay_lanes.hpp"
 #include "soft/leaf.hpp"
-#include "soft/neighbourhoods.hpp"
 #include "support/interrupt.hpp"
 #include "support/large_array.hpp"
 #include "support/tuning.hpp"
@@ -74,7 +75,7 @@ class SelectionTree {
  private:
   using Leaf = detail::Leaf<T, Score>;
   using Node = detail::Node<T, Score>;
-  using Cover = detail::Cover<T, Score>;
+  using Cover = detail::ClaimedCover<T, Score>;
   using Pending = std::vector<uint32_t>;                                        // positions in selected_
   static_assert(tuning::kMostPending <= std::numeric_limits<uint16_t>::max());  // Leaf::applied
   static constexpr size_t kSelectedAtOnce = 32;
@@ -86,8 +87,7 @@ class SelectionTree {
     Cover cover;
     for (const Box* scored = begin; scored < end; ++scored) {
       leaf.add(*scored);
-      const Corners<T> box = scored->box();
-      cover.include({box, box.x2 - box.x1, box.y2 - box.y1, box.area(), {scored->score, scored->row}});
+      cover.include({hashnms::Cover<T>(scored->box()), {scored->score, scored->row}});
     }
     leaf.find_best();
     return cover;
@@ -101,9 +101,7 @@ class SelectionTree {
       const Cover child = at < children.size() ? children[at] : Cover{};
       Node& node = nodes[at / Node::kChildren];
       const size_t k = at % Node::kChildren;
-      node.covers.boxes.set(k, child.box);
-      node.covers.greatest_width[k] = child.greatest_width, node.covers.greatest_height[k] = child.greatest_height;
-      node.covers.least_area[k] = child.least_area;
+      node.covers.set(k, child.cover);
       node.best[k] = child.best;
       covers[at / Node::kChildren].include(child);
     }

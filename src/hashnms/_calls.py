@@ -123,6 +123,7 @@ REGIONS = CoreCall(
     (_iou_threshold, _settings.metric_value, partial(_settings.bool_value, "inclusive"), _settings.box_format_value),
     _explain_regions,
 )
+JOIN = CoreCall("join", _core.join, _validate.plain_arrays, _nms_settings, _explain_nms)
 BATCHED_NMS = CoreCall(
     "batched_nms", _core.batched_nms, _validate.grouped_arrays, (_iou_threshold,), _explain_batched_nms
 )

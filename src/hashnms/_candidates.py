@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hashnms._calls import HNMS, NMS, NMS_SUPPRESSOR, SOFT_NMS, TOP_K, CoreCall
+from hashnms._calls import HNMS, JOIN, NMS, NMS_SUPPRESSOR, SOFT_NMS, TOP_K, CoreCall
 from hashnms._settings import BoxFormatName, ConfidenceName, HowName
 from hashnms.merging import fuse_clusters, merge_groups
 
@@ -50,10 +50,18 @@ class Candidates(NamedTuple):
         return self._with_scores(self._by_core(TOP_K, score_threshold, of_label, in_all))
 
     def merge(
-        self, how: HowName, iou_threshold: float, metric: str, inclusive: bool, most: int | None
+        self,
+        how: HowName,
+        iou_threshold: float,
+        metric: str,
+        inclusive: bool,
+        most: int | None,
+        *,
+        transitive: bool = False,
     ) -> tuple[Any, Any, Any]:
         """As `hashnms.nmm` and `hashnms.vote`."""
-        _, suppressor = self._by_core(NMS_SUPPRESSOR, iou_threshold, None, most, metric, inclusive)
+        call = JOIN if transitive else NMS_SUPPRESSOR
+        _, suppressor = self._by_core(call, iou_threshold, None, most, metric, inclusive)
         places, boxes, scores = self._by_arrays(_merged, suppressor, how)
         return places, scores, boxes
 

@@ -51,6 +51,11 @@ def regions(boxes: object, iou_threshold: object, metric: object, inclusive: obj
     Of each box the part that meets that of every box which it could suppress.
     """
 
+def join(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
+    """
+    Of each box the first that overlaps it, kept or not, and where that leads in the end.
+    """
+
 def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes that greedy NMS keeps of each group."""
 
@@ -65,6 +70,11 @@ def top_k(boxes: object, scores: object, labels: object, images: object, score_t
 def fuse(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64]] | None:
     """
     The cluster of each box, and the first row and the fused xyxy box of each cluster.
+    """
+
+def grow(boxes: object, firsts: object, others: object, ends: object, threshold: object, metric: object) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.bool_]] | None:
+    """
+    The first box of each group, grown by those others that overlap it by then, and which these are.
     """
 
 def iou_hash(boxes: object, alpha: object, w0: object, h0: object, bx: object, by: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:

@@ -1,8 +1,8 @@
 """Merging: boxes that mean the same object become one box, in place of the best of them alone.
 
 `nmm` and `vote` are exact NMS, after which each kept box takes in what it suppressed; `merge` does that with any
-suppressors. `weighted_boxes_fusion` makes its own clusters, around boxes that move as these grow. docs/merging.md says
-which to take when.
+suppressors. `nmm` can take in what those overlap, too. `weighted_boxes_fusion` makes its own clusters, around boxes
+that move as these grow. docs/merging.md says which to take when.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _core, _settings, _tensors, _validate
+from hashnms._calls import JOIN, NMS_SUPPRESSOR
 from hashnms._settings import BoxFormatName, ConfidenceName, HowName, MetricName
 from hashnms._tensors import AnyTensor, Tensor, Values
 from hashnms._validate import Array
-from hashnms.suppression import nms
 
 Result = TypeVar("Result")
 
@@ -93,6 +93,7 @@ def nmm(
     max_output: int | None = ...,
     metric: MetricName = ...,
     inclusive: bool = ...,
+    transitive: bool = ...,
     box_format: BoxFormatName = ...,
 ) -> Merged[Tensor]: ...
 @overload
@@ -107,6 +108,7 @@ def nmm(
     max_output: int | None = ...,
     metric: MetricName = ...,
     inclusive: bool = ...,
+    transitive: bool = ...,
     box_format: BoxFormatName = ...,
 ) -> Merged[NDArray[Any]]: ...
 def nmm(
@@ -120,18 +122,32 @@ def nmm(
     max_output: int | None = None,
     metric: MetricName = "iou",
     inclusive: bool = False,
+    transitive: bool = False,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
-    """Greedy non-maximum merging: `nms`, then each kept box becomes the smallest box around it and what it suppressed.
+    """Non-maximum merging: `nms`, then each kept box becomes the smallest box around it and what it suppressed.
 
     For parts of objects, as tiles of an image cut them. Arguments and errors are those of `nms`, the result is that of
     `merge`.
 
+    With `transitive`, a box that was merged brings in what it overlaps: by decreasing score, a box joins the group of
+    the first box that overlaps it, be that kept or not, and is kept if there is none. So a chain of parts becomes one
+    object. The cost is about O(N log N) on detections; docs/merging.md says what takes longer.
+
     >>> nmm([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]).boxes
     array([[ 0.,  0., 11., 10.],
            [20.,  0., 30., 10.]], dtype=float32)
+    >>> parts = [[0, 0, 10, 10], [5, 0, 15, 10], [10, 0, 20, 10]]
+    >>> [len(nmm(parts, [3, 2, 1], 0.3, transitive=transitive).boxes) for transitive in (False, True)]
+    [2, 1]
     """
-    settings = {"score_threshold": score_threshold, "max_output": max_output, "metric": metric, "inclusive": inclusive}
+    settings = {
+        "score_threshold": score_threshold,
+        "max_output": max_output,
+        "metric": metric,
+        "inclusive": inclusive,
+        "transitive": _validate.bool_value("transitive", transitive),
+    }
     return _merged(
         "union", boxes, scores, iou_threshold, labels=labels, images=images, box_format=box_format, **settings
     )
@@ -194,8 +210,29 @@ def vote(
 
 
 def _merged(how: HowName, boxes: Any, scores: Any, iou_threshold: Any, *, box_format: Any, **settings: Any) -> Any:
-    suppressor = nms(boxes, scores, iou_threshold, box_format=box_format, return_suppressor=True, **settings)[1]
+    suppressor = suppressor_of(boxes, scores, iou_threshold, box_format=box_format, **settings)
     return merge(boxes, scores, suppressor, how=how, box_format=box_format)
+
+
+def suppressor_of(
+    boxes: Any,
+    scores: Any,
+    iou_threshold: Any,
+    *,
+    labels: Any = None,
+    images: Any = None,
+    score_threshold: Any = None,
+    max_output: Any = None,
+    metric: Any = "iou",
+    inclusive: Any = False,
+    transitive: bool = False,
+    box_format: Any = "xyxy",
+) -> Any:
+    """Of each box the kept box that it is merged into, as `merge` takes it."""
+    settings = (iou_threshold, score_threshold, max_output, metric, inclusive, box_format)
+    call = JOIN if transitive else NMS_SUPPRESSOR
+    result = call.core(boxes, scores, labels, images, *settings) if type(boxes) is np.ndarray else None
+    return (call.answer(boxes, scores, labels, images, *settings) if result is None else result)[1]
 
 
 def merge_on_host(boxes: Any, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Array, Array, Array]:

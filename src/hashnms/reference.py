@@ -185,6 +185,43 @@ def partial_nms(
     return status
 
 
+def join(
+    boxes: Any,
+    scores: Any,
+    iou_threshold: float = 0.5,
+    *,
+    labels: Any = None,
+    score_threshold: float | None = None,
+    max_output: int | None = None,
+    metric: str = "iou",
+    inclusive: bool = False,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Transitive groups: by decreasing score, each box, kept or not, claims those that overlap it and are not claimed.
+
+    A box is kept if nobody has claimed it. Labels and overlaps as in `nms`. Returns of each box the one that claimed
+    it, itself if it is kept, and the kept box that this leads to; -1 for both if its score is too low, and for the
+    latter beyond `max_output` kept boxes.
+    """
+    boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
+    labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
+    joined, suppressor = np.full(len(boxes), -1), np.full(len(boxes), -1)
+    num_kept = 0
+    order = np.argsort(-scores.astype(np.float64), kind="stable")
+    if score_threshold is not None:
+        order = order[scores[order].astype(np.float64) > score_threshold]
+    for rank, i in enumerate(order):
+        if joined[i] < 0:
+            joined[i] = i
+            suppressor[i] = i if max_output is None or num_kept < max_output else -1
+            num_kept += 1
+        rest = order[rank + 1 :]
+        rest = rest[(joined[rest] < 0) & (labels[rest] == labels[i])]
+        overlap = _METRICS[metric](boxes[i], boxes[rest])
+        claimed = rest[overlap >= iou_threshold if inclusive else overlap > iou_threshold]
+        joined[claimed], suppressor[claimed] = i, suppressor[i]
+    return joined, suppressor
+
+
 def soft_nms(
     boxes: Any,
     scores: Any,

@@ -16,7 +16,8 @@ class Step:
     """One step of a `Suppression`: a frozen dataclass of numbers and names, checked when it is made.
 
     In the short notation it is its name and its values, `name:value/value`. Values at the end may be left out, and are
-    left out beyond the first `_shown` where they are the defaults. What is true is written as its name.
+    left out beyond the first `_shown` where they are the defaults. What is true is written as its name, and what
+    is false is not written.
     """
 
     _shown: ClassVar[int] = 1
@@ -42,7 +43,7 @@ class Step:
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
-        names = self._written(str(getattr(self, fields(self)[0].name)))
+        names = [n for n in self._written(str(getattr(self, fields(self)[0].name))) if getattr(self, n) is not False]
         while len(names) > self._shown and getattr(self, names[-1]) == getattr(type(self), names[-1]):
             names.pop()
         return f"{_NAMES[type(self)]}:{'/'.join(_text_of(name, getattr(self, name)) for name in names)}"
@@ -115,12 +116,21 @@ class SoftNms(Step):
 
 @dataclass(frozen=True)
 class Nmm(Nms):
-    """`nmm`: exact NMS, then a kept box becomes the smallest around it and what it suppressed. `nmm:0.5/ios`."""
+    """`nmm`: exact NMS, then a kept box becomes the smallest around it and what it suppressed. `nmm:0.5/ios`.
 
+    With groups that also have what overlaps their members, `nmm:0.5/ios/transitive`.
+    """
+
+    transitive: bool = False
     changes_boxes: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(transitive=_settings.bool_value("transitive", self.transitive))
+
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
-        return candidates.merge("union", self.iou_threshold, self.metric, self.inclusive, most)
+        rule = (self.iou_threshold, self.metric, self.inclusive)
+        return candidates.merge("union", *rule, most, transitive=self.transitive)
 
 
 @dataclass(frozen=True)
@@ -239,7 +249,7 @@ def parse_step(text: str, start: int, end: int) -> Step:
     types = get_type_hints(kind)
     place = start + len(name_text) + 1
     arguments = {}
-    for field_name, value in zip(names, values, strict=False):
+    for field_name, value in zip(_given_fields(names, values, types), values, strict=False):
         try:
             arguments[field_name] = _value_of(field_name, value.strip(), types[field_name])
             kind(**arguments)
@@ -249,11 +259,24 @@ def parse_step(text: str, start: int, end: int) -> Step:
             raise _unreadable(text, place, value, message) from None
         place += len(value) + 1
     form = f"{name}:{'/'.join(names)}"
-    if len(values) > len(names):
-        raise _unreadable(text, place, values[len(names)], f"{name} must be {form}, got {len(values)} values")
+    if len(values) > len(arguments):
+        raise _unreadable(text, place, values[len(arguments)], f"{name} must be {form}, got {len(values)} values")
     if any(field.default is MISSING and field.name not in arguments for field in fields(kind)):
         raise _unreadable(text, start, step_text, f"{name} must be {form}, got {step_text!r}")
     return kind(**arguments)
+
+
+def _given_fields(names: list[str], values: list[str], types: dict[str, Any]) -> list[str]:
+    """The fields that the values are of: one after another, but what is false is not written."""
+    left = list(names)
+    given = []
+    for value in values:
+        word = value.strip()
+        if left and types[left[0]] is bool and word in left:
+            left = left[left.index(word) :]
+        given += left[:1]
+        left = left[1:]
+    return given
 
 
 def _unreadable(text: str, start: int, part: str, message: str) -> ValueError:

@@ -40,6 +40,9 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "suppression": lambda boxes, scores, labels: tuple(CHAIN(boxes, scores, labels)),
     "suppression_ios": lambda boxes, scores, labels: tuple(IOS_CHAIN(boxes, scores, labels)),
     "nmm": lambda boxes, scores, labels: tuple(hashnms.nmm(boxes, scores, 0.4, labels=labels)),
+    "nmm_transitive": lambda boxes, scores, labels: tuple(
+        hashnms.nmm(boxes, scores, 0.4, labels=labels, metric="ios", transitive=True)
+    ),
     "vote": lambda boxes, scores, labels: tuple(hashnms.vote(boxes, abs(scores), 0.4, labels=labels)),
     "fused_chain": lambda boxes, scores, labels: _fused(boxes, scores, labels=labels),
     "iou_hash": lambda boxes, scores, labels: (hashnms.iou_hash(boxes, alpha=0.7, w0=1.5),),  # noqa: ARG005
@@ -52,9 +55,10 @@ OPS: dict[str, tuple[Any, ...]] = {
     "hnms_once": (0.7, 1.5, 2.0, 0.25, 0.75, "xyxy"),
     "nms": (0.5, 0.1, 100, "ios", True, "xyxy"),
     "nms_suppressor": (0.5, None, None, "diou", False, "xyxy"),
+    "join": (0.5, 0.1, 100, "ios", True, "xyxy"),
     "soft_nms": ("gaussian", 0.5, 0.3, 1e-3, None, "xyxy"),
     "suppress": ("top:300+hnms:0.73/2+nms:0.5", "xyxy"),
-    "suppress_and_merge": ("top:300+nmm:0.5+wbf:0.4", "xyxy"),
+    "suppress_and_merge": ("top:300+nmm:0.5/iou/transitive+wbf:0.4", "xyxy"),
 }
 
 

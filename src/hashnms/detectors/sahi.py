@@ -1,4 +1,4 @@
-"""hashnms in SAHI: a backend for what it does with overlapping predictions of slices.
+"""hashnms in SAHI: what it does with overlapping predictions of slices.
 
 `accelerate()` makes `get_sliced_prediction` and all else of SAHI use it, `restore()` undoes that, `accelerated()` does
 both around a block. `python -m hashnms.detectors.sahi predict ...` is `sahi predict ...` with it. Needs SAHI:
@@ -7,59 +7,74 @@ both around a block. `python -m hashnms.detectors.sahi predict ...` is `sahi pre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms import nms
+from hashnms import _core, nms
+from hashnms._calls import JOIN, TOP_K
 from hashnms.detectors._rounding import least_float32, least_rounding_to
 
 try:
+    from sahi import predict
     from sahi.postprocess import _numpy_backend as _theirs
     from sahi.postprocess import backends, combine
     from sahi.postprocess._sparse_backend import should_use_sparse
+    from sahi.postprocess.utils import ObjectPredictionList
+    from sahi.prediction import ObjectPrediction
 except ImportError as error:
     raise ImportError('hashnms.detectors.sahi needs sahi: pip install "hashnms[sahi]"') from error
 
-#: SAHI's name of a function -> ours.
-_FUNCTIONS = {"nms": "nms_hashnms", "greedy_nmm": "greedy_nmm_hashnms", "nmm": "nmm_hashnms"}
+Array = NDArray[Any]
 
 
 def accelerate() -> None:
-    """Make hashnms SAHI's backend, as `set_postprocess_backend("hashnms")`; for all threads, until `restore`.
+    """Let SAHI use hashnms, for all threads, until `restore`.
+
+    The classes below take the places of SAHI's own for `postprocess_type`, and "hashnms" is the backend of its
+    functions and other classes, as after `set_postprocess_backend("hashnms")`.
 
     >>> from sahi.postprocess.backends import get_postprocess_backend
     >>> with accelerated():
-    ...     get_postprocess_backend()
-    'hashnms'
+    ...     get_postprocess_backend(), predict.POSTPROCESS_NAME_TO_CLASS["NMS"] is NMSPostprocess
+    ('hashnms', True)
     >>> get_postprocess_backend()
     'auto'
     """
     register()
+    for name, ours in _CLASSES.items():
+        if predict.POSTPROCESS_NAME_TO_CLASS[name] is not ours:
+            _before[name] = predict.POSTPROCESS_NAME_TO_CLASS[name]
+            predict.POSTPROCESS_NAME_TO_CLASS[name] = ours
     if backends.get_postprocess_backend() != "hashnms":
-        _before.append(backends.get_postprocess_backend())
+        _before["backend"] = backends.get_postprocess_backend()
         backends.set_postprocess_backend("hashnms")
 
 
 def restore() -> None:
-    """Give SAHI the backend back that it had before `accelerate`, if hashnms is its backend."""
+    """Give SAHI back what `accelerate` has replaced."""
+    for name, ours in _CLASSES.items():
+        if predict.POSTPROCESS_NAME_TO_CLASS[name] is ours:
+            predict.POSTPROCESS_NAME_TO_CLASS[name] = _before[name]
     if backends.get_postprocess_backend() == "hashnms":
-        backends.set_postprocess_backend(_before.pop() if _before else "auto")
+        backends.set_postprocess_backend(_before.get("backend", "auto"))
     _before.clear()
 
 
 @contextmanager
 def accelerated() -> Iterator[None]:
-    """`accelerate` while the block runs; afterwards SAHI has the backend it had before."""
-    before = backends.get_postprocess_backend()
+    """`accelerate` while the block runs; afterwards SAHI is as it was before."""
+    before = predict.POSTPROCESS_NAME_TO_CLASS["NMS"]
     accelerate()
     try:
         yield
     finally:
-        if before != "hashnms":
+        if before is not NMSPostprocess:
             restore()
 
 
@@ -69,14 +84,14 @@ def register() -> None:
         return
     backends.VALID_BACKENDS = (*backends.VALID_BACKENDS, "hashnms")
     combine._BACKEND_MODULE_MAP["hashnms"] = "hashnms.detectors.sahi"
-    for function, ours in _FUNCTIONS.items():
-        combine._FUNC_NAME_MAP[function]["hashnms"] = ours
+    for function in ("nms", "greedy_nmm", "nmm"):
+        combine._FUNC_NAME_MAP[function]["hashnms"] = f"{function}_hashnms"
 
 
-_before: list[str] = []  # the backend before `accelerate`
+_before: dict[str, Any] = {}  # what `accelerate` has replaced
 
 
-def nms_hashnms(predictions: NDArray[Any], match_metric: str = "IOU", match_threshold: float = 0.5) -> list[int]:
+def nms_hashnms(predictions: Array, match_metric: str = "IOU", match_threshold: float = 0.5) -> list[int]:
     """What SAHI's `nms_numpy` returns: the rows that are kept, by score and, where scores tie, by coordinates.
 
     Args:
@@ -90,13 +105,12 @@ def nms_hashnms(predictions: NDArray[Any], match_metric: str = "IOU", match_thre
     """
     if len(predictions) == 0 or match_threshold <= 0:  # at 0 boxes that do not touch match, too
         return list(_theirs.nms_numpy(predictions, match_metric, match_threshold))
-    order, keep, _ = _suppressed(predictions, match_metric, match_threshold)
-    kept: list[int] = order[keep].tolist()
+    kept: list[int] = _kept_rows(_Ordered.of(predictions), match_metric, match_threshold).tolist()
     return kept
 
 
 def greedy_nmm_hashnms(
-    predictions: NDArray[Any], match_metric: str = "IOU", match_threshold: float = 0.5
+    predictions: Array, match_metric: str = "IOU", match_threshold: float = 0.5
 ) -> dict[int, list[int]]:
     """What SAHI's `greedy_nmm_numpy` returns: kept row -> the rows that it suppressed, all in the order of `nms`.
 
@@ -104,68 +118,275 @@ def greedy_nmm_hashnms(
     """
     if len(predictions) == 0 or match_threshold <= 0:
         return dict(_theirs.greedy_nmm_numpy(predictions, match_metric, match_threshold))
-    order, keep, suppressor = _suppressed(predictions, match_metric, match_threshold)
-    members = order[np.argsort(suppressor, kind="stable")].tolist()  # of a group the kept row comes first
-    ends = np.cumsum(np.bincount(suppressor)[keep]).tolist()
-    starts = [0, *ends[:-1]]
-    return {members[start]: members[start + 1 : end] for start, end in zip(starts, ends, strict=True)}
+    return dict(_greedy_groups(_Ordered.of(predictions), match_metric, match_threshold).items())
 
 
-def nmm_hashnms(
-    predictions: NDArray[Any], match_metric: str = "IOU", match_threshold: float = 0.5
-) -> dict[int, list[int]]:
-    """SAHI's own `nmm_numpy`: there a box joins the group of any box that overlaps it, kept or not.
+def nmm_hashnms(predictions: Array, match_metric: str = "IOU", match_threshold: float = 0.5) -> dict[int, list[int]]:
+    """What SAHI's `nmm_numpy` returns: kept row -> the rows that lead to it.
 
-    So it is no matter of kept boxes, which is what makes `hashnms.nms` fast.
+    By score, a row joins the group of the first one that overlaps it and has a higher score, kept or not; among equal
+    scores only twins join. Arguments as `nms_hashnms`.
+
+    >>> rows = np.array([[0, 0, 9, 9, 0.5, 0], [4, 0, 13, 9, 0.75, 0], [8, 0, 17, 9, 0.25, 0]], np.float32)
+    >>> nmm_hashnms(rows, "IOS")
+    {1: [0, 2]}
     """
-    return dict(_theirs.nmm_numpy(predictions, match_metric, match_threshold))
+    if len(predictions) == 0 or match_threshold <= 0:
+        return dict(_theirs.nmm_numpy(predictions, match_metric, match_threshold))
+    return dict(_transitive_groups(_Ordered.of(predictions), match_metric, match_threshold).items())
 
 
-def _suppressed(
-    predictions: NDArray[Any], match_metric: str, match_threshold: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The rows in SAHI's order, the places in it that are kept, and for each place the one that suppressed it."""
-    if predictions.dtype not in (np.float32, np.float64):
-        predictions = predictions.astype(np.float64)
-    order = _order(predictions)
-    threshold = _threshold(len(predictions), predictions.dtype, match_threshold)
-    if threshold > 1:
-        return order, np.arange(len(order)), np.arange(len(order))
-    ordered = predictions[order]
-    keep, suppressor = nms(
-        ordered[:, :4],
-        ordered[:, 4],
-        threshold,
-        metric="iou" if match_metric == "IOU" else "ios",
-        inclusive=True,
-        return_suppressor=True,
-    )
-    return order, keep, suppressor
+class _Ordered(NamedTuple):
+    """Rows in SAHI's order: by decreasing score, where scores tie by x1, y1, x2, y2, then by row."""
+
+    rows: Array  #: of the input
+    boxes: Array
+    scores: Array
+    categories: Array | None  #: whole numbers; None where all categories are one
+
+    @staticmethod
+    def of(predictions: Array, by_category: bool = False) -> _Ordered:
+        """Those of the (N, 6) predictions of SAHI."""
+        if predictions.dtype not in (np.float32, np.float64):
+            predictions = predictions.astype(np.float64)
+        boxes, scores = np.ascontiguousarray(predictions[:, :4]), np.ascontiguousarray(predictions[:, 4])
+        rows = _order(boxes, scores)
+        categories = predictions[rows, 5].astype(np.int64) if by_category else None
+        return _Ordered(rows, boxes.take(rows, axis=0), scores.take(rows), categories)
+
+    def by_category(self, places: Array) -> Array:
+        """Places by category, in each as they were."""
+        return places if self.categories is None else places[_increasing(self.categories[places])]
 
 
-def _order(predictions: NDArray[Any]) -> NDArray[np.int64]:
-    """By decreasing score, where scores tie by x1, y1, x2, y2."""
-    order = np.argsort(-predictions[:, 4], kind="stable")
-    scores = predictions[order, 4]
-    tied = np.flatnonzero(scores[1:] == scores[:-1])
+def _order(boxes: Array, scores: Array) -> Array:
+    order: Array = TOP_K.answer(boxes, scores, None, None, None, None, None, "xyxy")
+    in_order = scores.take(order)
+    tied = np.flatnonzero(in_order[1:] == in_order[:-1])
     if len(tied):
         places = np.union1d(tied, tied + 1)
-        x1, y1, x2, y2, of_tied, *_ = predictions[order[places]].T
-        order[places] = order[places][np.lexsort((y2, x2, y1, x1, -of_tied))]
+        rows = np.sort(order[places])
+        for keys in (*boxes.T[::-1], -scores):  # the last decides first
+            rows = rows[_increasing(keys[rows])]
+        order[places] = rows
     return order
 
 
-def _threshold(count: int, dtype: np.dtype[Any], match_threshold: float) -> float:
-    """The threshold that has SAHI's verdicts.
+def _increasing(values: Array) -> Array:
+    """Places by increasing value, those of equal ones in order. The core sorts several times as fast as NumPy."""
+    keys = -values if values.dtype.kind == "f" else -values.astype(np.float64)
+    boxes = np.zeros((len(values), 4), np.float32)
+    places: Array = TOP_K.answer(boxes, keys, None, None, None, None, None, "xyxy")
+    return places
 
-    It computes in the boxes' own type and compares in float32; float64 boxes, which it has only where it is called
+
+def _rule(ordered: _Ordered, match_metric: str, match_threshold: float) -> dict[str, Any] | None:
+    """Arguments of `nms` that have SAHI's verdicts; None where nothing matches.
+
+    SAHI computes in the boxes' own type and compares in float32; float64 boxes, which it has only where it is called
     with them, are rounded to float32 where they are few, and are compared as they are where they are many.
     """
-    if dtype == np.float32:
-        return float(least_float32(match_threshold, np.greater_equal))
-    if should_use_sparse(count, match_threshold):
-        return float(match_threshold)
-    return least_rounding_to(least_float32(match_threshold, np.greater_equal))
+    if ordered.boxes.dtype == np.float32:
+        threshold = float(least_float32(match_threshold, np.greater_equal))
+    elif should_use_sparse(len(ordered.boxes), match_threshold):
+        threshold = float(match_threshold)
+    else:
+        threshold = least_rounding_to(least_float32(match_threshold, np.greater_equal))
+    if threshold > 1:
+        return None
+    return {
+        "iou_threshold": threshold,
+        "labels": ordered.categories,
+        "metric": "iou" if match_metric == "IOU" else "ios",
+        "inclusive": True,
+    }
+
+
+def _kept_rows(ordered: _Ordered, match_metric: str, match_threshold: float) -> Array:
+    """By score, where scores tie by category, then in order."""
+    rule = _rule(ordered, match_metric, match_threshold)
+    keep = np.arange(len(ordered.rows)) if rule is None else nms(ordered.boxes, ordered.scores, **rule)
+    if ordered.categories is not None:
+        keep = ordered.by_category(keep)
+        keep = keep[np.argsort(-ordered.scores[keep], kind="stable")]
+    kept: Array = ordered.rows[keep]
+    return kept
+
+
+class _Groups(NamedTuple):
+    """Rows that are kept, and the rows that each is merged with, one group after another."""
+
+    keep: Array
+    others: Array
+    ends: Array  #: of the groups in `others`
+
+    @staticmethod
+    def of(ordered: _Ordered, group: Array, places: Array) -> _Groups:
+        """From the kept place of each place; the others of a group are in the order of `places`."""
+        keep = ordered.by_category(np.flatnonzero(group == np.arange(len(group))))
+        number = np.empty_like(group)
+        number[keep] = np.arange(len(keep))
+        others = places[group[places] != places]
+        numbers = number[group[others]]
+        ends = np.cumsum(np.bincount(numbers, minlength=len(keep)))
+        return _Groups(ordered.rows[keep], ordered.rows[others[_increasing(numbers)]], ends)
+
+    def items(self) -> Iterator[tuple[int, list[int]]]:
+        """The kept row and the others of each group."""
+        others, ends = self.others.tolist(), self.ends.tolist()
+        return zip(self.keep.tolist(), map(others.__getitem__, map(slice, [0, *ends[:-1]], ends)), strict=True)
+
+
+def _greedy_groups(ordered: _Ordered, match_metric: str, match_threshold: float) -> _Groups:
+    """What each kept row suppressed, in order."""
+    places = np.arange(len(ordered.rows))
+    rule = _rule(ordered, match_metric, match_threshold)
+    group = places if rule is None else nms(ordered.boxes, ordered.scores, **rule, return_suppressor=True)[1]
+    return _Groups.of(ordered, group, places)
+
+
+def _transitive_groups(ordered: _Ordered, match_metric: str, match_threshold: float) -> _Groups:
+    """What leads to each kept row: by the place that a row has joined, then by row."""
+    places = np.arange(len(ordered.rows))
+    rule = _rule(ordered, match_metric, match_threshold)
+    if rule is None:
+        return _Groups.of(ordered, places, places)
+    joined, group = JOIN.answer(
+        ordered.boxes, ordered.scores, ordered.categories, None, rule["iou_threshold"], None, None, rule["metric"],
+        rule["inclusive"], "xyxy",
+    )  # fmt: skip
+    # A row that has joined one of its own score overlaps none of a higher score: it can only join a twin.
+    tied = np.flatnonzero((ordered.scores[joined] == ordered.scores) & (joined != places))
+    if len(tied):
+        joined[tied] = _first_twins(ordered)[tied]
+        group = joined
+        while not np.array_equal(group, group[group]):
+            group = group[group]
+    by_row = _increasing(ordered.rows)
+    return _Groups.of(ordered, group, by_row[_increasing(joined[by_row])])
+
+
+def _first_twins(ordered: _Ordered) -> Array:
+    """Of each place the first with the same score, box and category."""
+    differs = (ordered.boxes[1:] != ordered.boxes[:-1]).any(axis=1) | (ordered.scores[1:] != ordered.scores[:-1])
+    twins = np.concatenate([[0], np.cumsum(differs)])
+    if ordered.categories is not None:
+        twins = twins * len(twins) + np.unique(ordered.categories, return_inverse=True)[1]
+    _, first, number = np.unique(twins, return_index=True, return_inverse=True)
+    return first[number]
+
+
+class NMSPostprocess(combine.NMSPostprocess):
+    """SAHI's class of this name, on all predictions at once: `postprocess_type="NMS"` after `accelerate`."""
+
+    def __call__(self, object_predictions: list[ObjectPrediction]) -> list[ObjectPrediction]:
+        """The predictions that are kept, themselves."""
+        if not _is_usual(self, object_predictions):
+            kept: list[ObjectPrediction] = super().__call__(list(object_predictions))
+            return kept
+        rows = _as_rows(object_predictions, _as_boxes(_coordinates(object_predictions)))
+        ordered = _Ordered.of(rows, by_category=not self.class_agnostic)
+        keep = _kept_rows(ordered, self.match_metric, self.match_threshold)
+        return [object_predictions[row] for row in keep.tolist()]
+
+
+class NMMPostprocess(combine.NMMPostprocess):
+    """SAHI's class of this name, on all predictions at once: `postprocess_type="NMM"` after `accelerate`."""
+
+    _groups_of: Callable[[_Ordered, str, float], _Groups] = staticmethod(_transitive_groups)
+
+    def __call__(self, object_predictions: list[ObjectPrediction]) -> list[ObjectPrediction]:
+        """A prediction for each group: the one that is kept, or a new one where others were merged into it.
+
+        SAHI's own writes the new ones into the list that it is given, too.
+        """
+        if not _is_usual(self, object_predictions):
+            merged: list[ObjectPrediction] = super().__call__(list(object_predictions))
+            return merged
+        coordinates = _coordinates(object_predictions)
+        boxes = _as_boxes(coordinates)
+        rows = _as_rows(object_predictions, boxes)
+        ordered = _Ordered.of(rows, by_category=not self.class_agnostic)
+        groups = self._groups_of(ordered, self.match_metric, self.match_threshold)
+        if not set(map(type, coordinates)) <= {float, int}:  # then SAHI may compute in other types than double
+            together = ObjectPredictionList(list(object_predictions))
+            return list(combine._apply_merge(together, dict(groups.items()), self.match_metric, self.match_threshold))
+        return _merged(object_predictions, groups, boxes, rows[:, 4], self.match_metric, float(self.match_threshold))
+
+
+class GreedyNMMPostprocess(NMMPostprocess, combine.GreedyNMMPostprocess):
+    """SAHI's class of this name, on all predictions at once: `postprocess_type="GREEDYNMM"` after `accelerate`."""
+
+    _groups_of = staticmethod(_greedy_groups)
+
+
+_CLASSES = {"NMS": NMSPostprocess, "NMM": NMMPostprocess, "GREEDYNMM": GreedyNMMPostprocess}
+
+
+def _is_usual(postprocess: Any, predictions: list[ObjectPrediction]) -> bool:
+    """Whether it is done here. The rest is SAHI's: at a threshold of 0 boxes that do not touch match, too."""
+    return len(predictions) > 0 and postprocess.match_threshold > 0 and postprocess.match_metric in ("IOU", "IOS")
+
+
+def _coordinates(predictions: list[ObjectPrediction]) -> list[Any]:
+    return list(chain.from_iterable(map(attrgetter("bbox.box"), predictions)))
+
+
+def _as_boxes(coordinates: list[Any]) -> Array:
+    return np.array(coordinates, np.float64).reshape(-1, 4)
+
+
+def _as_rows(predictions: list[ObjectPrediction], boxes: Array) -> Array:
+    """The (N, 6) float32 array that SAHI makes of predictions."""
+    rows = np.empty((len(boxes), 6), np.float32)
+    rows[:, :4] = boxes
+    for column, name in ((4, "score.value"), (5, "category.id")):
+        rows[:, column] = np.fromiter(map(attrgetter(name), predictions), np.float32, len(boxes))
+    return rows
+
+
+def _merged(
+    predictions: list[ObjectPrediction], groups: _Groups, boxes: Array, scores: Array, metric: str, threshold: float
+) -> list[ObjectPrediction]:
+    """Each group as one prediction: a kept box takes in those others, one by one, that match it as it is by then.
+
+    That is what SAHI does. Where the kept prediction and another have masks, its own function does it, for then the box
+    is that of the mask.
+    """
+    result = _core.grow(boxes, groups.keep, groups.others, groups.ends, threshold, metric.lower())
+    assert result is not None, "the core did not take legal groups"
+    grown, taken = result
+    sizes = np.diff(groups.ends, prepend=0)
+    numbers = np.repeat(np.arange(len(sizes)), sizes)
+    has_grown = np.bincount(numbers[taken], minlength=len(sizes)) > 0
+    # SAHI orders scores in float32. Others of an equal one may have a higher one in double, and pass on their category.
+    equals: dict[int, list[ObjectPrediction]] = {}
+    for at in np.flatnonzero(taken & (scores[groups.others] == scores[groups.keep][numbers])).tolist():
+        equals.setdefault(int(numbers[at]), []).append(predictions[groups.others[at]])
+    merged = []
+    for number, (row, others) in enumerate(groups.items()):
+        kept = predictions[row]
+        if kept.mask and any(predictions[other].mask for other in others):
+            together = ObjectPredictionList([kept, *(predictions[other] for other in others)])
+            merged += combine._apply_merge(together, {0: list(range(1, len(together)))}, metric, threshold)
+        else:
+            merged.append(_grown(kept, grown[number], equals.get(number, [])) if has_grown[number] else kept)
+    return merged
+
+
+def _grown(kept: ObjectPrediction, box: Array, equals: list[ObjectPrediction]) -> ObjectPrediction:
+    """The prediction with a new box, and the score and category that others of an equal score leave it."""
+    score, category = kept.score.value, kept.category
+    for other in equals:
+        if not score > other.score.value:
+            score, category = max(score, other.score.value), other.category
+    return ObjectPrediction(
+        bbox=box.tolist(),
+        score=score,
+        category_id=category.id,
+        category_name=category.name,
+        shift_amount=list(kept.bbox.shift_amount),
+    )
 
 
 if __name__ == "__main__":

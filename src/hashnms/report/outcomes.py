@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from hashnms import _validate
 from hashnms.boxes import pairwise_iou
 from hashnms.hashing import hash_family
-from hashnms.merging import weighted_boxes_fusion
+from hashnms.merging import suppressor_of, weighted_boxes_fusion
 from hashnms.pipeline import Suppression
 from hashnms.report.data import Outcome
 from hashnms.steps import Hnms, Nms, Step, Wbf
-from hashnms.suppression import nms
 
 Array = NDArray[Any]
 
@@ -84,7 +83,7 @@ def _with_rows(values: Array, rows: Array, new: Array) -> Array:
 def _remover(step: Step, keep: Array, boxes: Array, scores: Array, labels: Array) -> Array | int:
     """Of each box the one that removed it or took it in, itself if it is kept; or why that is not known."""
     if isinstance(step, Nms):  # or one that merges what it suppresses
-        suppressor: Array = nms(boxes, scores, **asdict(step), labels=labels, return_suppressor=True)[1]
+        suppressor: Array = suppressor_of(boxes, scores, **asdict(step), labels=labels)
         return suppressor
     if isinstance(step, Hnms):
         return _hnms_remover(step, boxes, scores, labels)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from hashnms import _settings, _validate
-from hashnms._calls import BATCHED_NMS, HNMS, IOU_HASH, NMS, NMS_SUPPRESSOR, SOFT_NMS
+from hashnms._calls import BATCHED_NMS, HNMS, IOU_HASH, JOIN, NMS, NMS_SUPPRESSOR, SOFT_NMS
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.merging import fuse_on_host, merge_on_host
 from hashnms.pipeline import Suppression
@@ -213,6 +213,14 @@ nms_suppressor = register(
     host=NMS_SUPPRESSOR.converted,
     fake=lambda boxes, *_: (_some_rows(boxes), _of_all_rows(torch.int64)(boxes)),
     in_onnx=partial(onnx.refuse, "nms with return_suppressor=True, which nmm and vote rest on,"),
+)
+join = register(
+    "join",
+    f"{_NMS}(Tensor, Tensor)",
+    core=JOIN.core,
+    host=JOIN.converted,
+    fake=lambda boxes, *_: (_of_all_rows(torch.int64)(boxes), _of_all_rows(torch.int64)(boxes)),
+    in_onnx=partial(onnx.refuse, "nmm with transitive=True"),
 )
 batched_nms = register(
     "batched_nms",

@@ -31,7 +31,7 @@ int widest_axis(const Box* boxes, size_t count) {
 
 // Halves boxes by a coordinate: about in the middle, or, where few are left, so that ranges of `most` become full.
 template <class Box>
-Box* halved(Box* begin, Box* end, size_t most, int axis) {
+Box* halved_by(int axis, Box* begin, Box* end, size_t most) {
   const auto count = static_cast<size_t>(end - begin);
   const auto key = [axis](const Box& box) { return box.corners[axis]; };
   Box* middle = begin;
@@ -57,14 +57,20 @@ Box* halved(Box* begin, Box* end, size_t most, int axis) {
 
 }  // namespace detail
 
+// Puts boxes into two halves, each of neighbours of similar sizes; where the second begins. There are more than `most`.
+template <class Box>
+Box* halved(Box* begin, Box* end, size_t most) {
+  const auto count = static_cast<size_t>(end - begin);
+  if (count > (size_t(1) << 14)) Interrupt::check();
+  return detail::halved_by(detail::widest_axis(begin, count), begin, end, most);
+}
+
 // Puts boxes into an order in which those of a range are neighbours of similar sizes, and calls use(begin, end) on
 // ranges of up to `most` that follow each other.
 template <class Box, class Use>
 void for_each_neighbourhood(Box* begin, Box* end, size_t most, const Use& use) {
-  const auto count = static_cast<size_t>(end - begin);
-  if (count <= most) return use(begin, end);
-  if (count > (size_t(1) << 14)) Interrupt::check();
-  Box* const middle = detail::halved(begin, end, most, detail::widest_axis(begin, count));
+  if (static_cast<size_t>(end - begin) <= most) return use(begin, end);
+  Box* const middle = halved(begin, end, most);
   for_each_neighbourhood(begin, middle, most, use);
   for_each_neighbourhood(middle, end, most, use);
 }
