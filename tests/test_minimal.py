@@ -39,6 +39,8 @@ def test_the_public_names_are_those_of_the_design():
         "soft_nms",
         "merge",
         "nmm",
+        "partial_nms",
+        "regions",
         "vote",
         "weighted_boxes_fusion",
         "Suppression",
@@ -46,6 +48,6 @@ def test_the_public_names_are_those_of_the_design():
         "set_num_threads",
     } | hashing
     steps = {"Hnms", "Limit", "Nmm", "Nms", "ScoreThreshold", "SoftNms", "TopK", "Vote", "Wbf"}
-    others = {"Fused", "IoUHash", "Merged", "Suppressed", "boxes", "evaluate", "reference", "synthetic"}
+    others = {"Fused", "IoUHash", "Merged", "Status", "Suppressed", "boxes", "evaluate", "reference", "synthetic"}
     assert set(hashnms.__all__) == functions | steps | others
     assert all(callable(getattr(hashnms, name)) for name in functions)

@@ -146,7 +146,7 @@ def nmm(
         "max_output": max_output,
         "metric": metric,
         "inclusive": inclusive,
-        "transitive": _validate.bool_value("transitive", transitive),
+        "transitive": _settings.bool_value("transitive", transitive),
     }
     return _merged(
         "union", boxes, scores, iou_threshold, labels=labels, images=images, box_format=box_format, **settings
