@@ -1,8 +1,9 @@
-"""Weighted boxes fusion beside ensemble-boxes, and how its time grows. Prints Markdown, ratios of one run.
+"""Weighted boxes fusion beside ensemble-boxes, and how its time and that of `nmm` grows. Prints Markdown of one run.
 
     python -m benchmarks.merging [--rounds 3]
 
-Boxes of four models around 500 places for 10,000 boxes, and as many more places for more boxes. CPU time, one thread.
+Fusion: boxes of four models around 500 places for 10,000 boxes, and as many more places for more boxes. `nmm`: crowded
+scenes, and heaps that only get denser. CPU time, one thread.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from ensemble_boxes import weighted_boxes_fusion as peer
 
 import hashnms
 from benchmarks.tables import rows as markdown
+from hashnms.synthetic import make_scene
 
 MODELS = 4
 
@@ -54,11 +57,65 @@ def by_hashnms(boxes: Any, scores: Any, labels: Any, models: Any) -> Callable[[]
     return lambda: hashnms.weighted_boxes_fusion(boxes, scores, labels=labels, models=models, iou_threshold=0.55)
 
 
+def _scene(preset: str) -> Callable[[int], tuple[Any, Any]]:
+    def make(count: int) -> tuple[Any, Any]:
+        scene = make_scene(preset, count)
+        return scene.boxes, scene.scores
+
+    return make
+
+
+def _identical(count: int) -> tuple[Any, Any]:
+    return np.tile(np.float32([3, 4, 50, 60]), (count, 1)), np.random.default_rng(0).random(count)
+
+
+def _in_a_row(count: int) -> tuple[Any, Any]:
+    """Ten boxes long, with scores that fall from left to right."""
+    x = np.sort(np.random.default_rng(0).uniform(0, 10, count))
+    return np.stack([x, x * 0, x + 1, x * 0 + 1], axis=1).astype(np.float32), -x
+
+
+def _heap(count: int) -> tuple[Any, Any]:
+    """Corners anywhere in half a box, sizes from 1 to 1.6, with scores that rise from left to right."""
+    random_numbers = np.random.default_rng(0)
+    corner = random_numbers.uniform(0, 0.5, (count, 2))
+    size = np.exp(random_numbers.uniform(0, 0.5, (count, 2)))
+    return np.hstack([corner, corner + size]).astype(np.float32), corner[:, 0]
+
+
+#: Boxes for `nmm` -> function that makes so many with their scores, threshold and metric.
+HEAPS: dict[str, tuple[Callable[[int], tuple[Any, Any]], float, str]] = {
+    "crowd": (_scene("crowd"), 0.5, "ios"),
+    "aerial": (_scene("aerial"), 0.5, "ios"),
+    "all identical": (_identical, 0.5, "ios"),
+    "in a row": (_in_a_row, 0.9, "iou"),
+    "a heap": (_heap, 0.9, "ios"),
+}
+
+
+def nmm_rows(rounds: int) -> list[list[str]]:
+    """Nanoseconds a box of groups as `nms` makes them and of transitive ones."""
+    body = []
+    for name, (make, threshold, metric) in HEAPS.items():
+        row = [name, f"{metric} {threshold}"]
+        for count in (10**4, 10**5, 10**6):
+            boxes, scores = make(count)
+            for transitive in (False, True):
+                call = partial(hashnms.nmm, boxes, scores, threshold, metric=metric, transitive=transitive)
+                seconds, _ = least(call, rounds)
+                row.append(f"{1e9 * seconds / count:,.0f}")
+        body.append(row)
+    return body
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     hashnms.set_num_threads(1)
+    counts = ("10⁴ boxes", "10⁵", "10⁶")
+    header = ["boxes", "overlap", *(f"{count}{kind}" for count in counts for kind in (": ns a box", ", transitive"))]
+    print("\n".join(markdown(header, nmm_rows(rounds), left=2)), end="\n\n")
     body = []
     for count, labels in ((10**4, 1), (10**4, 3), (10**5, 3), (10**6, 3)):
         data = boxes_of_models(count, labels)

@@ -23,7 +23,7 @@ from hashnms.boxes import pairwise_iou
 from hashnms.synthetic import make_scene
 
 TILE, OVERLAP, LEAST_SHARE = 512, 0.2, 0.1
-METHODS = ("nms:0.5", "nms:0.1", "nms:0.5/ios", "nmm:0.1", "nmm:0.5/ios", "wbf:0.55")
+METHODS = ("nms:0.5", "nms:0.1", "nms:0.5/ios", "nmm:0.1", "nmm:0.5/ios", "nmm:0.5/ios/transitive", "wbf:0.55")
 
 
 def synthetic() -> Iterator[tuple[str, Any, Any]]:
