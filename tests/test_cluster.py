@@ -10,6 +10,7 @@ import pytest
 
 import hashnms
 from hashnms import Suppression, files, nms, regions, tables
+from hashnms._tiles import Tiles
 from hashnms.cli import app
 from hashnms.synthetic import make_scene
 from tests.support.boxes import BOX_KINDS
@@ -139,11 +140,11 @@ def test_a_killed_worker_costs_no_row_and_makes_none_twice(stage, tmp_path):
 # One scene.
 
 
-@pytest.mark.parametrize("gather", [50, 10**6])
-@pytest.mark.parametrize(("kind", "metric"), [("random", "iou"), ("random", "ios"), ("identical", "iou")])
+@pytest.mark.parametrize(
+    ("kind", "metric", "gather"), [("duplicated", "iou", 50), ("random", "ios", 2500), ("random", "diou", 10**6)]
+)
 def test_a_scene_gives_nms_of_all(kind, metric, gather):
-    """In rounds, or gathered at once."""
-    assert kind in BOX_KINDS
+    """In several rounds, in one, or gathered at once."""
     rng = np.random.default_rng(3)
     boxes = BOX_KINDS[kind](rng, 3000).astype(np.float32)
     table = scene_of(boxes, rng.integers(0, 100, 3000) / 100)
@@ -182,7 +183,7 @@ def test_regions_that_meet_share_a_tile():
     rng = np.random.default_rng(6)
     boxes = BOX_KINDS["random"](rng, 300)
     region = regions(boxes, 0.3)
-    tiles = cluster.tiles.Tiles.of(rng.normal(70, 30, (500, 2)), 20)
+    tiles = Tiles.of(rng.normal(70, 30, (500, 2)), 20)
     assert 10 <= tiles.count <= 30
     numbers, tile = tiles.touched(region)
     in_tile = np.zeros((300, tiles.count), bool)

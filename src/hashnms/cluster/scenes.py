@@ -28,7 +28,7 @@ from hashnms.cluster.rows import (
     row_order,
     with_hashed_group,
 )
-from hashnms.cluster.tiles import Tiles
+from hashnms._tiles import Tiles
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.partial import Status, partial_nms, regions
 from hashnms.pipeline import Hnms, Nms, ScoreThreshold, Step, Suppression
