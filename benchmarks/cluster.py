@@ -25,11 +25,10 @@ from benchmarks.tables import rows as markdown
 from hashnms.synthetic import make_scene
 
 RAY = """
-import os, sys, ray
+import sys, ray
 from hashnms.cluster import suppress_files
-os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
-ray.init(num_cpus={cpus}, object_store_memory={store}, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
-         _temp_dir={work!r})
+ray.init(num_cpus={cpus}, object_store_memory={store}, include_dashboard=False, log_to_driver=False,
+         logging_level="ERROR", _temp_dir={work!r})
 suppress_files(sys.argv[1], sys.argv[2], "nms:0.5", columns={columns})
 """
 FILES = """

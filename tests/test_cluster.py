@@ -70,6 +70,8 @@ def scene_of(boxes, scores):
 class Deadly(Suppression):
     """Kills its process the first time that it is called."""
 
+    marker: str
+
     def __init__(self, steps, marker):
         super().__init__(steps)
         object.__setattr__(self, "marker", str(marker))
@@ -176,7 +178,9 @@ def test_whole_numbers_are_computed_alike_in_all_tiles():
     boxes[-1] = [2**26, 0, 2**26 + 1, 1]
     table = scene_of(boxes, rng.random(4000))
     kept = cluster.scene(in_blocks(table, 500), "nms:0.3", row="row", tile_boxes=500, gather=100)
-    assert gathered(kept).column("row").to_pylist() == sorted(nms(boxes, table.column("score").to_numpy(), 0.3).tolist())
+    assert gathered(kept).column("row").to_pylist() == sorted(
+        nms(boxes, table.column("score").to_numpy(), 0.3).tolist()
+    )
 
 
 def test_regions_that_meet_share_a_tile():
@@ -250,10 +254,23 @@ def test_a_bad_row_is_one_error_with_file_and_row_and_nothing_is_written(tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {"0.parquet", "1.parquet", "2.parquet"}
 
 
+def test_a_column_of_the_wrong_type_is_one_error(tmp_path):
+    table = detections(100)
+    table = table.set_column(6, "score", table.column("score").cast(pa.string()))
+    pq.write_table(table, tmp_path / "in.parquet")
+    for columns in ({}, {"image": None}):
+        with pytest.raises(TypeError) as error:
+            cluster.suppress_files(tmp_path / "in.parquet", tmp_path / "out", "nms:0.5", columns=columns)
+        assert str(error.value) == "column score must hold numbers, got string"
+        assert not (tmp_path / "out").exists()
+
+
 def test_no_rows_in_give_no_rows_out(tmp_path):
     pq.write_table(detections(10).slice(0, 0), tmp_path / "in.parquet")
     for columns in ({}, {"image": None}):
-        assert cluster.suppress_files(tmp_path / "in.parquet", tmp_path / "out", "nms:0.5", columns=columns).boxes_out == 0
+        assert (
+            cluster.suppress_files(tmp_path / "in.parquet", tmp_path / "out", "nms:0.5", columns=columns).boxes_out == 0
+        )
         assert pq.read_table(tmp_path / "out").column_names == detections(10).column_names
 
 

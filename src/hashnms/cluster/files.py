@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
 import ray.data
-from ray.exceptions import RayError
+from ray.exceptions import RayTaskError
 
 from hashnms._validate import BoxFormatName
 from hashnms.cluster.images import by_image
@@ -53,8 +53,8 @@ def suppress_files(
         inputs: files, folders or patterns such as "tiles/*.parquet".
         output: the folder to write. If it is there it may hold nothing but Parquet files, which are replaced.
         suppression: a `Suppression` or its notation, e.g. "nms:0.5".
-        columns: which columns are `image`, `label`, `boxes` and `score`, where they have unusual names. An image of None:
-            all boxes are of one scene.
+        columns: which columns are `image`, `label`, `boxes` and `score`, where they have unusual names. An image of
+            None: all boxes are of one scene.
         box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean.
         address: of a Ray cluster, such as "auto" or "ray://head:10001"; by default the one that Ray is connected to or
             RAY_ADDRESS says, else Ray starts on this machine.
@@ -174,12 +174,12 @@ def _one_error(files: _Files) -> Iterator[None]:
     """What a task raised, without what Ray says around it; of a bad row with its file."""
     try:
         yield
-    except (RayError, RowError, ValueError, TypeError) as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, RowError) and hasattr(cause, "row"):
-                raise files.error(cause) from None
-            cause = getattr(cause, "cause", None) or cause.__cause__
+    except (RayTaskError, RowError) as error:
+        cause = error.cause if isinstance(error, RayTaskError) else error  # what Ray raises is of both types
+        if isinstance(cause, RowError):
+            raise files.error(cause) from None
+        if isinstance(cause, ValueError | TypeError):
+            raise cause from None
         raise
 
 

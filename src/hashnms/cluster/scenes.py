@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hashnms import _validate, hnms, nms
 from hashnms._arrow import Arrays
+from hashnms._tiles import Tiles
 from hashnms._validate import BoxFormatName
 from hashnms.cluster.rows import (
     GROUP,
@@ -28,7 +29,6 @@ from hashnms.cluster.rows import (
     row_order,
     with_hashed_group,
 )
-from hashnms._tiles import Tiles
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.partial import Status, partial_nms, regions
 from hashnms.pipeline import Hnms, Nms, ScoreThreshold, Step, Suppression
@@ -102,7 +102,7 @@ class _Scene:
         return replace(arrays, boxes=arrays.boxes.astype(np.float64)) if self.as_float64 else arrays
 
 
-def scene_of(chain: Suppression, columns: Columns, row: str, **sizes: int) -> _Scene:
+def scene_of(chain: Suppression, columns: Columns, row: str, **sizes: Any) -> _Scene:
     """What is known about a dataset, if there is a way to do these steps."""
     for step in chain.steps:
         if type(step) not in _STEPS:
@@ -122,18 +122,19 @@ def by_steps(dataset: Any, chain: Suppression, of: _Scene) -> Any:
     return mapped(dataset, _without, names=[ROW])
 
 
-class _Survey(NamedTuple):
+@dataclass(frozen=True)
+class _Survey:
     """What a first look at all boxes finds."""
 
-    count: int
-    centers: NDArray[np.float64]  #: (S, 2), a sample
-    as_float64: bool
+    count: int = 0
+    centers: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))  #: a sample
+    as_float64: bool = False
 
 
 def _survey(dataset: Any, of: _Scene) -> _Survey:
     found = _gathered(mapped(dataset.select_columns([*of.columns.names, of.row]), _seen, of=of))
     if found is None:
-        return _Survey(0, np.zeros((0, 2)), False)
+        return _Survey()
     centers = np.stack([found.column(name).to_numpy() for name in ("x", "y")], axis=1)
     return _Survey(int(found.column("count").to_numpy().sum()), centers, bool(found.column("wide").to_numpy().any()))
 
@@ -215,7 +216,7 @@ def _best_of_cells(table: pa.Table, cells: IoUHash, of: _Scene) -> pa.Table:
     return table.take(pa.array(np.sort(keep)))
 
 
-def _first_of_codes(codes: NDArray[np.int64], scores: Any, labels: Any) -> NDArray[np.int64]:
+def _first_of_codes(codes: NDArray[np.int64], scores: Any, labels: Any) -> Any:
     """The row with the highest score of each code and label, ties to the lower row; boxes without area all stay."""
     keys = [*codes.T] if labels is None else [labels, *codes.T]
     order = np.lexsort([-scores.astype(np.float64), *keys])
@@ -284,13 +285,14 @@ def _with_status(table: pa.Table, status: Status) -> pa.Table:
 
 
 def _next_scene(undecided: Any, of: _Scene, tiles: Tiles) -> tuple[Any, _Survey]:
-    """The boxes that are undecided in all of their tiles: no kept box suppresses them, they are a scene of their own."""
+    """The boxes that are undecided in all of their tiles: no kept box suppresses them: a scene of their own.
+
+    Where they are few they are gathered: a table, or None if there are none.
+    """
     count = undecided.count()
     if count <= of.gather:
         rest = _gathered(undecided)
-        rest = None if rest is None else _undecided_everywhere(rest, of)
-        empty = _Survey(0, np.zeros((0, 2)), False)
-        return rest, empty
+        return None if rest is None else _undecided_everywhere(rest, of), _Survey()
     partitions = max(1, min(tiles.count, -(-count // of.tile_boxes)))
     grouped = mapped(undecided, _by_row, of=of, partitions=partitions)
     rest = by_group(grouped, partitions, _undecided_everywhere, of=of).materialize()
