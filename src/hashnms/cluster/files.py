@@ -19,7 +19,7 @@ import ray
 import ray.data
 from ray.exceptions import RayTaskError
 
-from hashnms._validate import BoxFormatName
+from hashnms._settings import BoxFormatName
 from hashnms.cluster.images import by_image
 from hashnms.cluster.rows import ROW, RowError
 from hashnms.cluster.scenes import by_steps, scene_of

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from hashnms import _validate
+from hashnms import _settings
 from hashnms._frames import taken
-from hashnms._validate import BoxFormatName
+from hashnms._settings import BoxFormatName
 from hashnms.cluster.rows import (
     GROUP,
     ROW,
@@ -66,7 +66,7 @@ def suppress(
         ValueError, TypeError: if columns are not there. When it runs: `RowError` if a row is bad; Ray wraps it.
     """
     columns = columns_of(dataset, row, image=image, label=label, boxes=boxes, score=score, box_format=box_format)
-    partitions = _validate.count_value("partitions", partitions, least=1, most=2**20)
+    partitions = _settings.count_value("partitions", partitions, least=1, most=2**20)
     dataset, row = numbered(dataset, row)
     return by_image(dataset, Suppression.of(suppression), columns, row, partitions)
 

@@ -12,10 +12,10 @@ import ray
 import ray.data
 from numpy.typing import NDArray
 
-from hashnms import _validate, hnms, nms
+from hashnms import _settings, hnms, nms
 from hashnms._arrow import Arrays
+from hashnms._settings import BoxFormatName
 from hashnms._tiles import Tiles
-from hashnms._validate import BoxFormatName
 from hashnms.cluster.rows import (
     GROUP,
     ROW,
@@ -31,7 +31,8 @@ from hashnms.cluster.rows import (
 )
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.partial import Status, partial_nms, regions
-from hashnms.pipeline import Hnms, Nms, ScoreThreshold, Step, Suppression
+from hashnms.pipeline import Suppression
+from hashnms.steps import Hnms, Nms, ScoreThreshold, Step
 from hashnms.tables import USUAL, Columns
 
 _COPIES = "hashnms_copies"  #: how many tiles have the box
@@ -81,7 +82,7 @@ def scene(
     chain = Suppression.of(suppression)
     given = {"label": label, "boxes": boxes, "score": score, "box_format": box_format}
     columns = columns_of(dataset, row, image=None, **given)
-    tile_boxes, gather = _validate.count_value("tile_boxes", tile_boxes), _validate.count_value("gather", gather)
+    tile_boxes, gather = _settings.count_value("tile_boxes", tile_boxes), _settings.count_value("gather", gather)
     known = scene_of(chain, columns, ROW if row is None else row, tile_boxes=tile_boxes, gather=gather)
     return by_steps(numbered(dataset, row)[0], chain, known)
 
