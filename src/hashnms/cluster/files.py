@@ -70,8 +70,11 @@ def suppress_files(
     found = _Files.of(inputs, Reading(columns or {}, box_format))
     target = Path(output)
     with beside(target, folder=True, names=_parquet_names(target)) as new:
+        if not found.count:  # Ray forgets the columns of a dataset without rows
+            pq.write_table(found.schema.empty_table(), new / "empty.parquet")
+            return Summary(0, 0, 0, time.perf_counter() - start)
         _connect(address)
-        with _one_error(found):
+        with _quiet(), _one_error(found):
             dataset = found.dataset()
             if found.columns.image is None:
                 kept = by_steps(dataset, chain, scene_of(chain, found.columns, ROW))
@@ -125,8 +128,6 @@ class _Files:
 
     def dataset(self) -> Any:
         """All rows, with their numbers."""
-        if not self.pieces:
-            return ray.data.from_arrow(self.schema.empty_table().append_column(ROW, pa.array([], pa.int64())))
         return ray.data.from_blocks(self.pieces).map_batches(_read, batch_format="pyarrow", batch_size=None)
 
     def error(self, error: RowError) -> FileError:
@@ -162,11 +163,25 @@ def _read(pieces: pa.Table) -> Iterator[pa.Table]:
 
 
 def _connect(address: str | None) -> None:
-    """To the cluster, or to one that starts here. Ray's own messages stay out of ours."""
+    """To the cluster, or to one that starts here."""
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    ray.data.DataContext.get_current().enable_progress_bars = False
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray's messages stay out of ours, and errors come as they were raised."""
+    context = ray.data.DataContext.get_current().copy()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    context.raise_original_map_exception = True
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with ray.data.DataContext.current(context):
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -184,6 +184,8 @@ def _values(arrays: Arrays) -> tuple[Any, Any, Any]:
 
 
 def _hnms(dataset: Any, step: Hnms, of: _Scene, survey: _Survey) -> Any:
+    if not survey.count:  # Ray forgets the columns of a dataset without rows
+        return dataset
     partitions = max(1, -(-survey.count // of.tile_boxes))
     for cells in hash_family(step.alpha, step.num_hashes):
         combined = mapped(dataset, _combined, cells=cells, of=of, partitions=partitions)
