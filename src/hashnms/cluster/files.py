@@ -32,6 +32,7 @@ from hashnms.pipeline import Suppression
 from hashnms.tables import Columns
 
 _ROWS_OF_A_TASK = 2**20
+_MOST_PARTITIONS = 2000  #: each block has a piece for each, and Ray keeps a record of each piece
 
 
 def suppress_files(
@@ -79,8 +80,7 @@ def suppress_files(
             if found.columns.image is None:
                 kept = by_steps(dataset, chain, scene_of(chain, found.columns, ROW))
             else:
-                partitions = max(2 * int(ray.cluster_resources().get("CPU", 1)), -(-found.count // _ROWS_OF_A_TASK))
-                kept = by_image(dataset, chain, found.columns, ROW, partitions)
+                kept = by_image(dataset, chain, found.columns, ROW, _partitions(found.count))
             kept.write_parquet(str(new))
         written = _counted(new, found.schema)
     return Summary(found.count, written, 0, time.perf_counter() - start)
@@ -166,6 +166,12 @@ def _connect(address: str | None) -> None:
     """To the cluster, or to one that starts here."""
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def _partitions(count: int) -> int:
+    """For so many rows."""
+    wanted = min(-(-count // _ROWS_OF_A_TASK), _MOST_PARTITIONS)
+    return max(wanted, 2 * int(ray.cluster_resources().get("CPU", 1)))
 
 
 @contextmanager
