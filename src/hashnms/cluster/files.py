@@ -199,8 +199,8 @@ def _one_error(files: _Files) -> Iterator[None]:
         cause = error.cause if isinstance(error, RayTaskError) else error  # what Ray raises is of both types
         if isinstance(cause, RowError):
             raise files.error(cause) from None
-        if isinstance(cause, ValueError | TypeError):
-            raise cause from None
+        if type(cause) in (ValueError, TypeError):
+            raise type(cause)(str(cause).partition("\n")[0]) from None  # Ray adds lines
         raise
 
 

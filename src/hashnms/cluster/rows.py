@@ -35,6 +35,9 @@ class RowError(ValueError):
     def __str__(self) -> str:
         return f"row {self.row:,}: {self.problem}"
 
+    def __reduce__(self) -> tuple[type[RowError], tuple[int, str]]:
+        return RowError, (self.row, self.problem)  # not by its args, which Ray writes to
+
 
 def numbered(dataset: Any, row: str | None) -> tuple[Any, str]:
     """A dataset with a column of numbers that order its rows, and the name of that."""
