@@ -48,6 +48,12 @@ def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, 
     assert run(code) == [f'hashnms.{part} needs {needed}: pip install "hashnms[{part}]"']
 
 
+def test_without_ray_the_error_names_its_extra():
+    code = "import sys; sys.modules['ray'] = None\nimport hashnms\n"
+    code += "try:\n    hashnms.cluster\nexcept ImportError as error:\n    print(error)"
+    assert run(code) == ['hashnms.cluster needs ray: pip install "hashnms[ray]"']
+
+
 @pytest.mark.parametrize("use", ["hashnms.detectors.accelerate", "exec('from hashnms.detectors import routed')"])
 def test_without_torchvision_its_functions_say_what_to_install(use):
     code = f"{WITHOUT}\ntry:\n    {use}\nexcept ImportError as error:\n    print(error)"

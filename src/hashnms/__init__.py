@@ -61,8 +61,9 @@ __all__ = [
     "weighted_boxes_fusion",
 ]
 
-#: Parts that are imported on first use, and what each needs, which has an extra of the part's name.
+#: Parts that are imported on first use, and what each needs, which has an extra of the part's name, or of its own.
 _PARTS = {
+    "cluster": "ray",
     "detectors": "torchvision",
     "files": "msgspec",
     "plot": "matplotlib",
@@ -71,6 +72,7 @@ _PARTS = {
 }
 
 if TYPE_CHECKING:
+    from hashnms import cluster as cluster
     from hashnms import detectors as detectors
     from hashnms import files as files
     from hashnms import plot as plot
@@ -87,7 +89,8 @@ else:  # checkers would take any name for one of the package
             # Not an AttributeError: the part is there, and hasattr should say what it needs rather than False.
             if error.name not in _PARTS.values():
                 raise
-            raise ImportError(f'hashnms.{name} needs {error.name}: pip install "hashnms[{name}]"') from error
+            extra = "ray" if name == "cluster" else name
+            raise ImportError(f'hashnms.{name} needs {error.name}: pip install "hashnms[{extra}]"') from error
 
 
 def __dir__() -> list[str]:

@@ -221,11 +221,14 @@ def suppress(
         warnings.warn(f"dropped {len(kept.bad):,} bad rows of {len(arrow):,}", UserWarning, stacklevel=2)
     if order == "score":
         kept = kept.by_score()
-    new = {columns.score: kept.scores} if chain.changes_scores else {}
-    if kept.boxes is not None:
-        new |= new_boxes(kept.boxes, columns, arrow.schema)
-    result: Table = kind.take(source, kept.rows, new)
+    result: Table = kind.take(source, kept.rows, changed_columns(kept, chain, columns, arrow.schema))
     return result
+
+
+def changed_columns(kept: KeptRows, chain: Suppression, columns: Columns, schema: pa.Schema) -> dict[str, NDArray[Any]]:
+    """The columns that a suppression changes, for a table with this schema."""
+    new = {columns.score: kept.scores} if chain.changes_scores else {}
+    return new if kept.boxes is None else new | new_boxes(kept.boxes, columns, schema)
 
 
 def new_boxes(boxes: NDArray[Any], columns: Columns, schema: pa.Schema) -> dict[str, NDArray[Any]]:

@@ -53,6 +53,12 @@ def command(
     report: ReportOption = None,
     images: ImagesOption = None,
     show: ShowOption = 12,
+    engine: Annotated[
+        str | None, typer.Option(help="ray: Parquet files on a cluster; the output is a folder of such.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster, such as auto. Default: RAY_ADDRESS, else this machine.")
+    ] = None,
 ) -> None:
     """Suppress the boxes of detections in files, image by image and class by class.
 
@@ -66,6 +72,7 @@ def command(
     - `hashnms suppress det.txt -f mot -o kept.txt -s softnms:gaussian/0.5`
     - `hashnms suppress labels/ -f yolo -o kept/ -s nms:0.45+limit:300`
     - `cat results.jsonl | hashnms suppress - -f jsonl -o - > kept.jsonl`
+    - `hashnms suppress 'tiles/*.parquet' -o kept -s nms:0.5 --engine ray --address auto`
     """
     with one_line_errors():
         needs_files()
@@ -77,6 +84,10 @@ def command(
                 "--report must be of files that are there afterwards, got an input that is the output or -"
             )
         reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
+        if engine is not None or address is not None:
+            others = {"--to": to, "--header": header, "--skip-bad": skip_bad, "--memory": memory, "--report": report}
+            _on_engine(engine, address, format, inputs, output, suppression, reading, others)
+            return
         limits: dict[str, Any] = {"memory": bytes_of(memory), **vars(reading)}
         with progress_bar("suppressing") as progress:
             summary = files.suppress(inputs, output, suppression, format=format, to=to, progress=progress, **limits)
@@ -87,6 +98,30 @@ def command(
             with progress_bar("report"):
                 report_of_files(report, inputs, suppression, format, reading, images, show)
             print(f"report: {report}", file=sys.stderr)
+
+
+def _on_engine(
+    engine: str | None,
+    address: str | None,
+    format: str | None,
+    inputs: list[str],
+    output: Path,
+    suppression: str,
+    reading: Any,
+    others: dict[str, Any],
+) -> None:
+    """On a cluster, which takes fewer options."""
+    if engine != "ray":
+        raise ValueError(f"--engine must be ray, got {engine or 'none'}")
+    given = next((name for name, value in others.items() if value), None)
+    if given is not None:
+        raise ValueError(f"{given} must not be given with --engine ray")
+    if format not in (None, "parquet"):
+        raise ValueError(f"--format must be parquet with --engine ray, got {format}")
+    import hashnms  # noqa: PLC0415
+
+    how = {"columns": reading.columns, "box_format": reading.box_format, "address": address}
+    print(hashnms.cluster.suppress_files(inputs, output, suppression, **how), file=sys.stderr)
 
 
 def _is_gone(path: str, output: Path) -> bool:

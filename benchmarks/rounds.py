@@ -1,0 +1,70 @@
+"""How many boxes are undecided after each round over tiles, and how many copies the tiles need. For docs/scale.md.
+
+    python -m benchmarks.rounds [--boxes 1000000] [--tiles 16 64 256]
+
+Each round has a quarter of the tiles of the one before, as `hashnms.cluster.scene` has it, and the last has one. What
+is kept in the end is compared with `nms` of all.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.tables import rows as markdown
+from hashnms import Status, nms, partial_nms, regions
+from hashnms._tiles import Tiles
+from hashnms.synthetic import make_scene
+
+SCENES = ("aerial", "parking_lot", "shelf", "crowd")
+
+
+def one_round(
+    boxes: NDArray[np.float32], scores: NDArray[np.float32], rows: NDArray[np.int64], threshold: float, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
+    """The rows that are kept, those that stay undecided, and how many rows a tile gets beside its own, as a share."""
+    region = regions(boxes[rows], threshold)
+    tiles = Tiles.of((region[:, :2] + region[:, 2:]) / 2, count)
+    numbers, tile = tiles.touched(region)
+    touched = np.bincount(numbers, minlength=len(rows))
+    undecided, kept = np.zeros(len(rows), int), []
+    order = np.lexsort((numbers, tile))
+    for part in np.split(numbers[order], np.cumsum(np.bincount(tile, minlength=tiles.count))[:-1]):
+        of_scene = rows[part]
+        status = partial_nms(boxes[of_scene], scores[of_scene], threshold, open=touched[part] > 1)
+        kept.append(of_scene[status == Status.KEPT])
+        undecided[part[status == Status.UNDECIDED]] += 1
+    return np.concatenate(kept), rows[undecided == touched], len(numbers) / len(rows) - 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boxes", type=int, default=10**6)
+    parser.add_argument("--tiles", type=int, nargs="+", default=[16, 64, 256])
+    parser.add_argument("--iou", type=float, nargs="+", default=[0.5])
+    options = parser.parse_args()
+    body = []
+    for name in SCENES:
+        scene = make_scene(name, options.boxes)
+        for threshold in options.iou:
+            expected = np.sort(nms(scene.boxes, scene.scores, threshold))
+            for most in options.tiles:
+                rows, kept, shares, count = np.arange(options.boxes), [], [], most
+                copies = None
+                while len(rows):
+                    decided, rows, more = one_round(scene.boxes, scene.scores, rows, threshold, count)
+                    kept.append(decided)
+                    shares.append(len(rows) / options.boxes)
+                    copies = more if copies is None else copies
+                    count = max(1, count // 4)
+                assert np.array_equal(np.sort(np.concatenate(kept)), expected)
+                left = ", ".join("0" if share == 0 else f"{share:.2g}" for share in (100 * np.array(shares)).tolist())
+                body.append([name, f"{threshold}", f"{options.boxes // most:,}", f"{copies:.1%}", left])
+    head = ["scene", "IoU", "boxes a tile", "copies", "% undecided after each round"]
+    print("\n".join(markdown(head, body, left=1)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What all that runs on a cluster shares: numbers of rows, groups that come whole, and errors that name a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import ray.data
+from numpy.typing import NDArray
+from ray.data.expressions import monotonically_increasing_id
+
+from hashnms import set_num_threads
+from hashnms._arrow import Arrays, BadRow
+from hashnms.tables import Columns
+
+Function = Callable[..., pa.Table]
+
+ROW = "hashnms_row"  #: the column of numbers that is added where none is given
+GROUP = "hashnms_group"  #: the column of groups, from one stage to the next
+_GROUPS_OF_A_PARTITION = 8  #: groups are spread by a hash: with more of them partitions are more alike
+
+
+class RowError(ValueError):
+    """A bad row: its number, and what is wrong with it."""
+
+    def __init__(self, row: int, problem: str) -> None:
+        super().__init__(row, problem)
+        self.row, self.problem = row, problem
+
+    def __str__(self) -> str:
+        return f"row {self.row:,}: {self.problem}"
+
+    def __reduce__(self) -> tuple[type[RowError], tuple[int, str]]:
+        return RowError, (self.row, self.problem)  # not by its args, which Ray writes to
+
+
+def numbered(dataset: Any, row: str | None) -> tuple[Any, str]:
+    """A dataset with a column of numbers that order its rows, and the name of that."""
+    if row is None:
+        return dataset.with_column(ROW, monotonically_increasing_id()), ROW
+    return dataset, row
+
+
+def mapped(dataset: Any, function: Function, **arguments: Any) -> Any:
+    """What a function makes of each block."""
+    return dataset.map_batches(partial(_alone, function, **arguments), batch_format="pyarrow", batch_size=None)
+
+
+def by_group(dataset: Any, partitions: int, function: Function, **arguments: Any) -> Any:
+    """What a function makes of each group, all rows of which it gets in one call.
+
+    Ray promises that of groups. It says nothing about the batches of a dataset that was partitioned by a column.
+    """
+    groups = dataset.groupby(GROUP, num_partitions=partitions)
+    return groups.map_groups(partial(_alone, function, **arguments), batch_format="pyarrow")
+
+
+def _alone(function: Function, table: pa.Table, **arguments: Any) -> pa.Table:
+    """Call it on one thread: Ray runs one task a core."""
+    set_num_threads(1)
+    return function(table, **arguments)
+
+
+def with_hashed_group(table: pa.Table, hashes: NDArray[np.uint64], partitions: int) -> pa.Table:
+    """Rows whose hashes are the same are of one group."""
+    count = np.uint64(partitions * _GROUPS_OF_A_PARTITION)
+    return table.append_column(GROUP, pa.array((hashes % count).astype(np.int32)))
+
+
+def hashes_of(table: pa.Table, name: str) -> NDArray[np.uint64]:
+    """Of the values of a column, the same in every process."""
+    column = table.column(name)
+    if pa.types.is_nested(column.type):
+        raise TypeError(f"column {name} must hold values such as integers or strings, got {column.type}")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values: NDArray[np.uint64] = pd.util.hash_array(column.to_pandas().to_numpy())
+    return values
+
+
+def row_order(table: pa.Table, row: str) -> NDArray[np.int64]:
+    """The order of rows by their numbers."""
+    return np.argsort(table.column(row).to_numpy(), kind="stable")
+
+
+def arrays_of(table: pa.Table, columns: Columns, row: str) -> Arrays:
+    """The numbers of a table without nulls."""
+    with located(table, columns, row):
+        arrays = Arrays.of(table.select(columns.names), columns)
+        if arrays.nulls:
+            arrays.explain(columns)
+    return arrays
+
+
+@contextmanager
+def located(table: pa.Table, columns: Columns, row: str) -> Iterator[None]:
+    """An error about a bad row of this table names its number."""
+    try:
+        yield
+    except ValueError:
+        try:
+            Arrays.of(table.select(columns.names), columns).explain(columns)
+        except BadRow as bad:
+            number = table.column(row)[bad.row].as_py()
+            raise RowError(number, f"column {bad.column} must be {bad.need}, got {bad.got}") from None
+        raise
+
+
+def columns_of(dataset: Any, row: str | None, **given: Any) -> Columns:
+    """The columns of a dataset, as they are given or by their usual names."""
+    if not isinstance(dataset, ray.data.Dataset):
+        raise TypeError(f"dataset must be a ray.data.Dataset, got {type(dataset).__name__}")
+    names = dataset.columns() or []
+    if row is not None and row not in names:
+        raise ValueError(f"row must be the name of a column, one of {', '.join(names) or 'none'}, got {row!r}")
+    return Columns.find(names, **given)

@@ -1,0 +1,320 @@
+"""Tables and scenes on Ray Data: two workers on this machine, one of which may be killed."""
+
+import os
+import pickle
+import signal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import hashnms
+from hashnms import Suppression, files, nms, regions, tables
+from hashnms._tiles import Tiles
+from hashnms.cli import app
+from hashnms.synthetic import make_scene
+from tests.support.boxes import BOX_KINDS
+
+ray = pytest.importorskip("ray", reason="ray is not installed")
+cluster = hashnms.cluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # warnings of Ray's own
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers(tmp_path_factory):
+    """A Ray of two workers, which are no more patient than other processes."""
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    ray.init(
+        address="local",
+        num_cpus=2,
+        object_store_memory=200 * 2**20,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        _temp_dir=str(tmp_path_factory.mktemp("r")),
+    )
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    yield
+    ray.shutdown()
+
+
+def detections(count, images=30, seed=0):
+    """Boxes of some images in any order, with ties, names of images that are text, and a column of something else."""
+    rng = np.random.default_rng(seed)
+    scene = make_scene("crowd", count, seed=seed)
+    return pa.table(
+        {
+            "file_name": [f"{image}.jpg" for image in rng.integers(0, images, count)],
+            "category_id": scene.labels,
+            **dict(zip(("x1", "y1", "x2", "y2"), scene.boxes.T, strict=True)),
+            "score": scene.scores.round(2),
+            "row": np.arange(count),
+        }
+    )
+
+
+def in_blocks(table, rows):
+    return ray.data.from_arrow([table.slice(first, rows) for first in range(0, len(table), rows)])
+
+
+def gathered(dataset):
+    """All rows in the order of the input."""
+    return pa.concat_tables([table for table in ray.get(dataset.to_arrow_refs()) if len(table)]).sort_by("row")
+
+
+def scene_of(boxes, scores):
+    corners = dict(zip(("x1", "y1", "x2", "y2"), np.asarray(boxes).T, strict=True))
+    return pa.table({**corners, "score": scores, "row": np.arange(len(scores))})
+
+
+class Deadly(Suppression):
+    """Kills its process the first time that it is called."""
+
+    marker: str
+
+    def __init__(self, steps, marker):
+        super().__init__(steps)
+        object.__setattr__(self, "marker", str(marker))
+
+    def __call__(self, *arguments, **options):
+        kill_once(self.marker)
+        return super().__call__(*arguments, **options)
+
+
+def kill_once(marker):
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+# Many images.
+
+
+@pytest.mark.parametrize("notation", ["nms:0.5", "softnms:gaussian/0.5", "hnms:0.7/2+nms:0.5+limit:20", "vote:0.5"])
+def test_images_in_any_order_give_what_one_table_gives(notation):
+    table = detections(6000)
+    kept = cluster.suppress(in_blocks(table, 700), notation, row="row", partitions=3)
+    assert gathered(kept).equals(tables.suppress(table, notation))
+
+
+def test_rows_are_numbered_where_no_column_does():
+    table = detections(3000)
+    table = table.set_column(6, "score", pa.array(np.random.default_rng(1).permutation(3000) / 3000))
+    kept = gathered(cluster.suppress(in_blocks(table, 500), "nms:0.5", partitions=3))
+    assert kept.equals(tables.suppress(table, "nms:0.5"))
+
+
+def test_all_rows_of_an_image_come_in_one_call():
+    """Also where a partition is larger than the blocks that Ray likes."""
+    context = ray.data.DataContext.get_current()
+    before = context.target_max_block_size
+    context.target_max_block_size = 10_000
+    try:
+        table = detections(20_000, images=3)
+        kept = cluster.suppress(in_blocks(table, 300), "limit:7", row="row", partitions=2)
+        assert len(gathered(kept)) == 21
+        assert gathered(kept).equals(tables.suppress(table, "limit:7"))
+    finally:
+        context.target_max_block_size = before
+
+
+@pytest.mark.parametrize("stage", ["before the shuffle", "after it"])
+def test_a_killed_worker_costs_no_row_and_makes_none_twice(stage, tmp_path):
+    table, marker = detections(6000), str(tmp_path / "killed")
+    dataset, chain = in_blocks(table, 700), Suppression.parse("nms:0.5")
+    ray.cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["_"]))
+    if stage == "after it":
+        chain = Deadly(chain.steps, marker)
+    else:
+
+        def die(batch):
+            kill_once(marker)
+            return batch
+
+        dataset = dataset.map_batches(die, batch_format="pyarrow", batch_size=None)
+    kept = gathered(cluster.suppress(dataset, chain, row="row", partitions=3))
+    assert os.path.exists(marker)
+    assert kept.equals(tables.suppress(table, "nms:0.5"))
+
+
+# One scene.
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "gather"), [("duplicated", "iou", 2500), ("random", "ios", 2500), ("random", "diou", 10**6)]
+)
+def test_a_scene_gives_nms_of_all(kind, metric, gather):
+    """In a round, or gathered at once."""
+    rng = np.random.default_rng(3)
+    boxes = BOX_KINDS[kind](rng, 3000).astype(np.float32)
+    table = scene_of(boxes, rng.integers(0, 100, 3000) / 100)
+    kept = cluster.scene(in_blocks(table, 400), f"nms:0.5/{metric}", row="row", tile_boxes=300, gather=gather)
+    keep = nms(boxes, table.column("score").to_numpy(), 0.5, metric=metric)
+    assert gathered(kept).column("row").to_pylist() == sorted(keep.tolist())
+
+
+def test_a_staircase_across_all_tiles_is_decided():
+    place = 3.0 * np.arange(200, dtype=np.float32)
+    boxes = np.stack([place, place / 2, place + 16, place / 2 + 16], axis=1)
+    table = scene_of(boxes, -np.arange(200, dtype=np.float32))
+    kept = cluster.scene(in_blocks(table, 100), "nms:0.5", row="row", tile_boxes=20, gather=10)
+    assert gathered(kept).column("row").to_pylist() == list(range(0, 200, 2))
+
+
+@pytest.mark.parametrize("notation", ["hnms:0.7/1", "hnms:0.7/3", "score:0.2+hnms:0.73/1+nms:0.5"])
+def test_hnms_is_combined_and_merged_once_for_each_hash(notation):
+    table = detections(6000)
+    kept = cluster.scene(in_blocks(table, 700), notation, row="row", tile_boxes=1000, gather=100)
+    assert gathered(kept).equals(tables.suppress(table, notation, image=None))
+
+
+def test_whole_numbers_are_computed_alike_in_all_tiles():
+    """In float64 if one of the scene does not fit float32."""
+    rng = np.random.default_rng(5)
+    corner = rng.integers(0, 20_000, (4000, 2))
+    boxes = np.concatenate([corner, corner + rng.integers(2000, 4000, (4000, 2))], axis=1)
+    boxes[-1] = [2**26, 0, 2**26 + 1, 1]
+    table = scene_of(boxes, rng.random(4000))
+    kept = cluster.scene(in_blocks(table, 500), "nms:0.3", row="row", tile_boxes=500, gather=100)
+    assert gathered(kept).column("row").to_pylist() == sorted(
+        nms(boxes, table.column("score").to_numpy(), 0.3).tolist()
+    )
+
+
+def test_regions_that_meet_share_a_tile():
+    rng = np.random.default_rng(6)
+    boxes = BOX_KINDS["random"](rng, 300)
+    region = regions(boxes, 0.3)
+    tiles = Tiles.of(rng.normal(70, 30, (500, 2)), 20)
+    assert 10 <= tiles.count <= 30
+    numbers, tile = tiles.touched(region)
+    in_tile = np.zeros((300, tiles.count), bool)
+    in_tile[numbers, tile] = True
+    assert in_tile.sum() == len(numbers)
+    meet = ((region[:, None, :2] <= region[None, :, 2:]) & (region[None, :, :2] <= region[:, None, 2:])).all(axis=2)
+    assert ((in_tile.astype(int) @ in_tile.T.astype(int)) > 0)[meet].all()
+
+
+# Files.
+
+
+@pytest.fixture(params=["many small files", "one large"])
+def parquet_folder(request, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    table = detections(8000).drop_columns(["row"])
+    size = 150 if request.param == "many small files" else 8000
+    for number, first in enumerate(range(0, 8000, size)):
+        pq.write_table(table.slice(first, size), folder / f"{number:03}.parquet", row_group_size=1000)
+    return folder
+
+
+@pytest.mark.parametrize("columns", [{}, {"image": None}])
+def test_files_give_what_they_give_on_one_machine(parquet_folder, tmp_path, columns):
+    expected, got = tmp_path / "expected.parquet", tmp_path / "out"
+    files.suppress(parquet_folder, expected, "nms:0.5", columns=columns)
+    summary = cluster.suppress_files(parquet_folder, got, "nms:0.5", columns=columns)
+    order = [(name, "ascending") for name in pq.read_schema(expected).names]
+    one, other = pq.read_table(expected), pq.read_table(got)
+    assert (summary.boxes_in, summary.boxes_out) == (8000, len(one))
+    assert other.sort_by(order).equals(one.sort_by(order))
+
+
+def test_the_command_replaces_a_folder_of_parquet_files_and_nothing_else(tmp_path):
+    given, out = tmp_path / "in.parquet", tmp_path / "out"
+    pq.write_table(detections(500), given)
+    command = ["suppress", str(given), "-o", str(out), "--engine", "ray"]
+    for _ in range(2):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+    assert pq.read_table(out).num_rows == tables.suppress(detections(500), "nms:0.5").num_rows
+    (out / "notes.txt").write_text("mine")
+    for more, message in [
+        ([], "notes.txt"),
+        (["--skip-bad"], "--skip-bad must not be given"),
+        (["-f", "csv"], "--format"),
+    ]:
+        result = CliRunner().invoke(app, [*command, *more])
+        assert result.exit_code == 2
+        assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "columns"),
+    [
+        ("score", np.nan, {}),
+        ("file_name", None, {}),
+        ("score", np.inf, {"image": None}),
+        ("x2", -1e6, {"image": None}),
+        ("category_id", None, {"image": None}),
+    ],
+)
+def test_a_bad_row_is_one_error_with_file_and_row_and_nothing_is_written(tmp_path, column, value, columns):
+    table = detections(3000).drop_columns(["row"])
+    for number in range(3):
+        part = table.slice(1000 * number, 1000)
+        if number == 1:
+            values = part.column(column).to_pylist()
+            values[123] = value
+            part = part.set_column(part.column_names.index(column), column, pa.array(values, part.column(column).type))
+        pq.write_table(part, tmp_path / f"{number}.parquet")
+    with pytest.raises(files.FileError) as error:
+        cluster.suppress_files(str(tmp_path / "*.parquet"), tmp_path / "out", "nms:0.5", columns=columns)
+    assert str(error.value).startswith(f"{tmp_path / '1.parquet'}, row 124: column")
+    assert column in str(error.value)
+    assert {path.name for path in tmp_path.iterdir()} == {"0.parquet", "1.parquet", "2.parquet"}
+
+
+def test_a_column_of_the_wrong_type_is_one_error(tmp_path):
+    table = detections(100)
+    table = table.set_column(6, "score", table.column("score").cast(pa.string()))
+    pq.write_table(table, tmp_path / "in.parquet")
+    for columns in ({}, {"image": None}):
+        with pytest.raises(TypeError) as error:
+            cluster.suppress_files(tmp_path / "in.parquet", tmp_path / "out", "nms:0.5", columns=columns)
+        assert str(error.value) == "column score must hold numbers, got string"
+        assert not (tmp_path / "out").exists()
+
+
+def test_no_rows_in_give_no_rows_out(tmp_path):
+    pq.write_table(detections(10).slice(0, 0), tmp_path / "in.parquet")
+    for columns in ({}, {"image": None}):
+        assert (
+            cluster.suppress_files(tmp_path / "in.parquet", tmp_path / "out", "nms:0.5", columns=columns).boxes_out == 0
+        )
+        assert pq.read_table(tmp_path / "out").column_names == detections(10).column_names
+
+
+def test_the_error_of_a_row_survives_what_ray_does_to_it():
+    error = cluster.RowError(1234, "column score must be a finite number, got nan")
+    assert str(error) == "row 1,234: column score must be a finite number, got nan"
+    error.args = (f"{error} and more",)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+# What is refused at once.
+
+
+def test_bad_arguments_are_one_clear_error(tmp_path):
+    table = detections(50)
+    dataset = ray.data.from_arrow(table)
+    with pytest.raises(TypeError, match=r"dataset must be a ray\.data\.Dataset, got Table"):
+        cluster.suppress(table, "nms:0.5")
+    with pytest.raises(ValueError, match="row must be the name of a column"):
+        cluster.suppress(dataset, "nms:0.5", row="number")
+    with pytest.raises(ValueError, match="image must be the name of a column, got None"):
+        cluster.suppress(dataset, "nms:0.5", image=None)
+    with pytest.raises(ValueError, match=r"takes the steps score, hnms and nms, got softnms:gaussian/0\.5"):
+        cluster.scene(dataset, "hnms:0.7/1+softnms:gaussian/0.5")
+    with pytest.raises(ValueError, match="gather"):
+        cluster.scene(dataset, "nms:0.5", gather=0)
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(table.rename_columns([*table.column_names[:-1], "number"]), tmp_path / "b.parquet")
+    with pytest.raises(files.FileError, match=r"b\.parquet: columns must be those of the first file"):
+        cluster.suppress_files(tmp_path, tmp_path / "out", "nms:0.5")
