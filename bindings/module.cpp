@@ -67,7 +67,8 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   const auto family = family_of(alpha, num_hashes);
   if (!family) return nb::none();
   return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
-    const auto kept = unlocked(input.count, [&] { return hashnms::hnms(input, *family, Functions(*family), num_threads); });
+    const auto kept =
+        unlocked(input.count, [&] { return hashnms::hnms(input, *family, Functions(*family), num_threads); });
     return kept ? rows_of(boxes, *kept) : nb::none();
   });
 }

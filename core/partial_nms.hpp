@@ -67,7 +67,9 @@ std::optional<Touches> touched_tiles(const T* boxes, BoxFormat format, size_t co
   const Extents extents = extents_of(boxes, format, nullptr, count);
   if (!extents.legal) return std::nullopt;
   const auto rule = OverlapRule<T>::of(options.metric, options.exclusive_threshold(), extents);
-  if (!rule.ordinary_sizes) return std::nullopt;
+  const auto are_there = [](const Interval& sizes) { return sizes.least <= sizes.greatest; };
+  const bool have_areas = are_there(extents.sizes[0]) && are_there(extents.sizes[1]);
+  if (have_areas && !rule.ordinary_sizes) return std::nullopt;
   return touches_of(boxes, format, count, Reach(rule.least_iou), borders);
 }
 

@@ -43,7 +43,7 @@ class Borders {
     const double* first = borders.data();
     for (size_t count = borders.size(); count > 0;) {
       const size_t half = (count + 1) / 2;
-      first += first[half - 1] <= place ? half : 0;  // no branch
+      first += half * static_cast<size_t>(first[half - 1] <= place);  // no branch to guess
       count -= half;
     }
     return static_cast<size_t>(first - borders.data());

@@ -102,7 +102,9 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FileError(f"folder must be one that nobody works in, got {path}, where another process does") from None
+            raise FileError(
+                f"folder must be one that nobody works in, got {path}, where another process does"
+            ) from None
         yield
     finally:
         os.close(handle)

@@ -27,9 +27,10 @@ Progress = Callable[[float, str], None]
 
 #: Of a record that is being decided: it itself, and what the core needs beside it.
 _BYTES_OF_A_ROW = 250
+_ENOUGH = 2**28  #: bytes at a time; more are no faster
 _MOST_FILES = 512  #: open at a time
 _AT_A_TIME = 2**17
-_SAMPLE_PIECES, _PIECE = 2048, 64
+_SAMPLE_PIECES, _PIECE = 2**13, 16  #: rows that follow each other are often of one place
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ def _stored(dtype: np.dtype[Any]) -> str:
     return "f8" if dtype.itemsize > (4 if dtype.kind == "f" else 2) else "f4"
 
 
+def boxes_at_once(count: int, memory: int) -> int:
+    """How many boxes of so many are decided at a time: so many that tiles are not too many."""
+    least = 2 * -(-count // _MOST_FILES) * _BYTES_OF_A_ROW
+    if memory < least:
+        raise ValueError(f"memory must be at least {least:,} bytes for {count:,} boxes, got {memory:,}")
+    return max(min(memory, max(_ENOUGH, least)) // _BYTES_OF_A_ROW, 1)
+
+
 class Scene:
     """The boxes of a scene. A bit for each says whether it is left; steps clear those of boxes that they remove.
 
@@ -82,10 +91,7 @@ class Scene:
         """Of so many rows; `records` of the folder has them all."""
         self.folder, self.layout, self.count, self.box_format = folder, layout, count, box_format
         self.progress = progress
-        self.most_at_once = max(memory // _BYTES_OF_A_ROW, 1)
-        if -(-count // self._rows_of_a_tile()) > _MOST_FILES:
-            need = 2 * count * _BYTES_OF_A_ROW // _MOST_FILES
-            raise ValueError(f"memory must be at least {need:,} bytes for {count:,} boxes, got {memory:,}")
+        self.most_at_once = boxes_at_once(count, memory)
         self.all = [folder / "records"]
         bits = folder / "left"
         if not bits.exists():
@@ -93,19 +99,16 @@ class Scene:
                 np.full(-(-count // 8) or 1, 255, np.uint8).tofile(path)
         self.bits = np.asarray(np.memmap(bits, np.uint8, "r+"))
 
-    def _rows_of_a_tile(self) -> int:
-        """Tiles larger than this are no faster, and half of what fits leaves room for uneven ones."""
-        return min(max(self.most_at_once // 2, 1), 2**19)
-
     def tiles_for(self, count: int) -> int:
-        """How many tiles so many boxes are best divided into."""
-        return -(-count // self._rows_of_a_tile())
+        """How many tiles so many boxes are best divided into. Half of what fits leaves room for uneven ones."""
+        return -(-count // max(self.most_at_once // 2, 1))
 
     def remove(self, rows: Rows) -> None:
         _core.clear_bits(self.bits, np.ascontiguousarray(rows))
 
     def are_left(self, rows: Rows) -> NDArray[np.bool_]:
-        return (self.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1).astype(bool)
+        bits: NDArray[np.uint8] = self.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
+        return bits.astype(bool)
 
     def left_from(self, first: int, count: int) -> NDArray[np.bool_]:
         """Of so many rows from the first on, which are left."""
@@ -129,7 +132,8 @@ class Scene:
                 while len(records := np.fromfile(file, self.layout.stored, at_a_time)):
                     rows = records["row"]
                     left = self.left_from(int(rows[0]), len(rows)) if paths == self.all else self.are_left(rows)
-                    yield records if left.all() else records.take(np.flatnonzero(left))
+                    if left.any():
+                        yield records if left.all() else records.take(np.flatnonzero(left))
                     done += records.nbytes
                     if text is not None:
                         self.progress(done / sizes, text)
@@ -143,20 +147,20 @@ class Scene:
         """Some of those that are left, from all over the files."""
         size = self.layout.stored.itemsize
         counts = [path.stat().st_size // size for path in paths]
-        total, sampled = sum(counts), [np.zeros(0, self.layout.stored)]
-        random = np.random.default_rng(0)
+        total, sampled, random = sum(counts), bytearray(), np.random.default_rng(0)
         for path, count in zip(paths, counts, strict=True):
             pieces = min(-(-_SAMPLE_PIECES * count // max(total, 1)), -(-count // _PIECE))
-            with path.open("rb") as file:
-                for piece in range(pieces):
-                    begin, end = piece * count // pieces, (piece + 1) * count // pieces
-                    place = int(random.integers(begin, max(end - _PIECE, begin) + 1))
+            borders = np.linspace(0, max(count - _PIECE, 0), pieces + 1)
+            with path.open("rb", buffering=0) as file:
+                for place in random.uniform(borders[:-1], borders[1:]).astype(np.int64).tolist():
                     file.seek(place * size)
-                    sampled.append(np.fromfile(file, self.layout.stored, min(_PIECE, end - place)))
-        sample = np.concatenate(sampled)
+                    sampled += file.read(_PIECE * size)
+        sample = np.frombuffer(sampled, self.layout.stored)
         return sample.take(np.flatnonzero(self.are_left(sample["row"])))
 
-    def divided(self, name: str, paths: Sequence[Path], count: int, touches: Callable[[Records], Touches]) -> list[Path]:
+    def divided(
+        self, name: str, paths: Sequence[Path], count: int, touches: Callable[[Records], Touches]
+    ) -> list[Path]:
         """Files in a folder of this name, one for each of so many tiles; they are not made again if they are there.
 
         A box is copied to all tiles that it touches. Files are removed when they have been decided.

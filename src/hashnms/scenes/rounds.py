@@ -64,7 +64,7 @@ def _borders(scene: Scene, step: Nms, paths: Sequence[Path], left: int) -> Borde
     wanted, fewest = scene.tiles_for(left), max(2, -(-left // scene.most_at_once))
     while wanted >= fewest:
         borders = _quantiles(region, wanted)
-        touched = _core.touched_tiles(boxes, *_settings(scene, step), *borders)
+        touched = _touched(scene, step, boxes, borders)
         if touched is None or len(touched[1]) <= _MOST_TOUCHED * len(boxes):
             return borders  # what is wrong with the boxes is said when they are divided
         wanted //= 2
@@ -90,8 +90,10 @@ def _cuts(places: Any, parts: int) -> Any:
     return np.unique(np.quantile(places, np.arange(1, parts) / parts))
 
 
-def _settings(scene: Scene, step: Nms) -> tuple[Any, ...]:
-    return step.iou_threshold, step.metric, step.inclusive, scene.box_format
+def _touched(scene: Scene, step: Nms, boxes: Any, borders: Borders) -> Touches | None:
+    """None if a size is not ordinary."""
+    rule = (step.iou_threshold, step.metric, step.inclusive, scene.box_format)
+    return _core.touched_tiles(boxes, *rule, borders.across, borders.down, borders.row_starts)
 
 
 def _by_place(scene: Scene, step: Nms, paths: Sequence[Path], borders: Borders | None, name: str) -> list[Path]:
@@ -100,7 +102,7 @@ def _by_place(scene: Scene, step: Nms, paths: Sequence[Path], borders: Borders |
     def touches(records: Records) -> Touches:
         assert borders is not None
         boxes = scene.layout.arrays(records)[0]
-        touched = _core.touched_tiles(boxes, *_settings(scene, step), *borders)
+        touched = _touched(scene, step, boxes, borders)
         if touched is None:
             raise _not_ordinary(scene, records)
         return touched

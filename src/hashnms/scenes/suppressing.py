@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hashnms import _core
@@ -96,7 +98,10 @@ def suppress(
         if is_stream:
             paths = [_spooled(inputs, place)]
         sources = [kind.open(path, reading) for path in paths]
+        if (broken_off := place.read_json("writing")) is not None:
+            shutil.rmtree(broken_off, ignore_errors=True)
         with beside(target, folder=wanted.folder) as new:
+            place.write_json("writing", str(new.parent))
             scene = _read(sources, place, memory_or_default(memory), progress)
             steps.run(scene, chain)
             with wanted.writer(new, sources[0]) as writer:
@@ -124,8 +129,6 @@ def _spooled(stream: Any, place: Folder) -> Path:
     """A stream, which can be read once, as a file."""
     path = place / "stream.parquet"
     if not path.exists():
-        import pyarrow as pa  # noqa: PLC0415
-
         if hasattr(stream, "scanner"):  # a dataset
             stream = stream.scanner().to_reader()
         reader = stream if isinstance(stream, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(stream)
@@ -142,14 +145,13 @@ def _read(sources: list[Source], place: Folder, memory: int, progress: Progress)
         with place.new("records") as path:
             about = _records(sources, path, progress)
         place.write_json("about", about)
-    stored = np.dtype([(name, kind, tuple(shape)) for name, kind, *shape in _plain(about["stored"])])
-    layout = Layout(stored, about["box_type"], about["score_type"])
+    layout = Layout(_dtype(about["stored"]), about["box_type"], about["score_type"])
     return Scene(place, layout, about["count"], sources[0].columns.box_format, memory, progress)
 
 
-def _plain(fields: Any) -> Any:
-    """The fields of a dtype as JSON gives them back, with the shape flat."""
-    return [(name, kind, *(shape[0] if shape else ())) for name, kind, *shape in fields]
+def _dtype(fields: list[list[Any]]) -> np.dtype[Any]:
+    """Of its description as JSON gives it back."""
+    return np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in fields])
 
 
 def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
                 layout = layout or Layout.of(arrays)
                 integers.see(arrays)
                 records = layout.records(arrays, count)
-                if not _are_legal(layout, records, columns.box_format):
+                if not _are_legal(arrays, layout, records, columns.box_format):
                     arrays.explain(columns)
             except BadRow as error:
                 raise located(error, [rows]) from None
@@ -184,10 +186,13 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
     }
 
 
-def _are_legal(layout: Layout, records: Any, box_format: str) -> bool:
+def _are_legal(arrays: Arrays, layout: Layout, records: Any, box_format: str) -> bool:
     """Whether the core takes all numbers: it is asked for none of the boxes."""
-    boxes, scores, _ = layout.arrays(records)
-    return _core.top_k(boxes, scores, None, None, sys.float_info.max, None, 0, box_format) is not None
+    nothing = (None, None, sys.float_info.max, None, 0, box_format)
+    if _core.top_k(arrays.boxes, arrays.scores, *nothing) is not None:
+        return True
+    boxes, scores, _ = layout.arrays(records)  # the numbers, or their types, are not what it takes
+    return _core.top_k(boxes, scores, *nothing) is not None
 
 
 class _Integers:
