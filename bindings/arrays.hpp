@@ -38,6 +38,8 @@ template <>
 inline constexpr int kTypeNumber<bool> = NPY_BOOL;
 template <>
 inline constexpr int kTypeNumber<int8_t> = NPY_INT8;
+template <>
+inline constexpr int kTypeNumber<uint8_t> = NPY_UINT8;
 
 // An array or tensor that the core can read as it lies: contiguous, aligned, in the machine's byte order.
 class PlainArray {

@@ -69,7 +69,20 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   const auto family = family_of(alpha, num_hashes);
   if (!family) return nb::none();
   return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
-    const auto kept = unlocked(input.count, [&] { return hashnms::hnms(input, *family, num_threads); });
+    const auto kept =
+        unlocked(input.count, [&] { return hashnms::hnms(input, *family, Functions(*family), num_threads); });
+    return kept ? rows_of(boxes, *kept) : nb::none();
+  });
+}
+
+// Trusts the number of the function.
+nb::object hnms_of_function(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha,
+                            nb::handle num_hashes, size_t function, nb::handle box_format) {
+  const auto family = family_of(alpha, num_hashes);
+  if (!family) return nb::none();
+  return with_input(boxes, scores, labels, nb::none(), box_format, [&](const auto& input) -> nb::object {
+    const auto kept =
+        unlocked(input.count, [&] { return hashnms::hnms(input, *family, Functions(function), num_threads); });
     return kept ? rows_of(boxes, *kept) : nb::none();
   });
 }
@@ -243,6 +256,13 @@ nb::object with_boxes(const PlainArray& boxes, nb::handle box_format, const Use&
   return with_float_type(boxes, [&](auto number) { return use(boxes.data<decltype(number)>(), *format); });
 }
 
+template <class T>
+nb::object array_of(const std::vector<T>& values) {
+  const NewArray<T> result(nb::none(), {values.size()});
+  std::copy(values.begin(), values.end(), result.data);
+  return result.object;
+}
+
 nb::object regions(nb::handle boxes, nb::handle iou_threshold, nb::handle metric, nb::handle inclusive,
                    nb::handle box_format) {
   const auto options = overlap_options(iou_threshold, metric, inclusive);
@@ -254,6 +274,30 @@ nb::object regions(nb::handle boxes, nb::handle iou_threshold, nb::handle metric
         unlocked(array.rows(), [&] { return write_regions(rows, format, array.rows(), *options, result.data); });
     return legal ? result.object : nb::none();
   });
+}
+
+// Borders are trusted.
+nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle metric, nb::handle inclusive,
+                         nb::handle box_format, nb::handle across, nb::handle down, nb::handle row_starts) {
+  const auto options = overlap_options(iou_threshold, metric, inclusive);
+  if (!options) return nb::none();
+  const PlainArray array(boxes), columns(across), rows(down), starts(row_starts);
+  const Borders borders({columns.data<double>(), columns.rows()}, {rows.data<double>(), rows.rows()},
+                        {starts.data<int64_t>(), starts.rows()});
+  return with_boxes(array, box_format, [&](const auto* numbers, BoxFormat format) -> nb::object {
+    const auto touches = unlocked(
+        array.rows(), [&] { return hashnms::touched_tiles(numbers, format, array.rows(), *options, borders); });
+    if (!touches) return nb::none();
+    return nb::make_tuple(array_of(touches->starts), array_of(touches->rows), array_of(touches->copies));
+  });
+}
+
+// Of a bitmap, bit r % 8 of byte r / 8 for row r. Trusts its arguments.
+void clear_bits(nb::handle bitmap, nb::handle rows) {
+  const PlainArray array(rows);
+  auto* const bits = static_cast<uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(bitmap.ptr())));
+  const int64_t* const numbers = array.data<int64_t>();
+  for (size_t k = 0; k < array.rows(); ++k) bits[numbers[k] >> 3] &= static_cast<uint8_t>(~(1 << (numbers[k] & 7)));
 }
 
 nb::object iou_hash(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handle h0, nb::handle bx, nb::handle by,
@@ -309,12 +353,6 @@ nb::object family_has_code(nb::handle boxes, nb::handle alpha, nb::handle num_ha
   });
 }
 
-nb::object array_of(const std::vector<double>& values) {
-  const NewArray<double> result(nb::none(), {values.size()});
-  std::copy(values.begin(), values.end(), result.data);
-  return result.object;
-}
-
 nb::object float32_cells(double alpha, double origin) {
   const auto cells = CellTables::find(alpha, origin)->float32_cells();
   return nb::make_tuple(cells.first, array_of(cells.edges), array_of(cells.inverse_deltas));
@@ -358,6 +396,11 @@ NB_MODULE(_core, m) {
         nb::sig("def hnms(" HASHNMS_ARRAYS "alpha: object, num_hashes: object, box_format: object) -> " HASHNMS_ROWS
                 " | None"),
         "The best box of each cell, for one hash after another.");
+  m.def("hnms_of_function", &bindings::hnms_of_function, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(),
+        "alpha"_a.none(), "num_hashes"_a.none(), "function"_a, "box_format"_a.none(),
+        nb::sig("def hnms_of_function(boxes: object, scores: object, labels: object, alpha: object, "
+                "num_hashes: object, function: int, box_format: object) -> " HASHNMS_ROWS " | None"),
+        "The best box of each cell of one function of a family. Trusts its number.");
   m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(),
@@ -384,6 +427,16 @@ NB_MODULE(_core, m) {
         "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def join(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
         "Of each box the first that overlaps it, kept or not, and where that leads in the end.");
+  m.def("touched_tiles", &bindings::touched_tiles, "boxes"_a.none(), "iou_threshold"_a.none(), "metric"_a.none(),
+        "inclusive"_a.none(), "box_format"_a.none(), "across"_a, "down"_a, "row_starts"_a,
+        nb::sig("def touched_tiles(boxes: object, iou_threshold: object, metric: object, inclusive: object, "
+                "box_format: object, across: " HASHNMS_FLOATS ", down: " HASHNMS_FLOATS ", row_starts: " HASHNMS_ROWS
+                ") -> tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS ", numpy.typing.NDArray[numpy.int8]] | None"),
+        "Of each tile between borders the boxes that touch it: where they start, their rows, and which copy each is. "
+        "Trusts borders.");
+  m.def("clear_bits", &bindings::clear_bits, "bitmap"_a, "rows"_a,
+        nb::sig("def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: " HASHNMS_ROWS ") -> None"),
+        "Clears the bits of rows, bit r % 8 of byte r / 8 for row r. Trusts its arguments.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
         "iou_threshold"_a.none(),
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS

@@ -51,10 +51,19 @@ std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score>
 
 }  // namespace detail
 
+// Which functions of a family: all, or some in a row.
+struct Functions {
+  size_t first, last;  // not the last itself
+
+  explicit Functions(const HashFamily& family) : first(0), last(family.size()) {}
+  explicit Functions(size_t only) : first(only), last(only + 1) {}
+};
+
 // The kept boxes as claims, greatest first. Nothing if a number is not legal or a box has no code; the caller's
 // other checks are trusted.
 template <class T, class Score>
-std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily& family, size_t threads) {
+std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily& family, const Functions& functions,
+                                  size_t threads) {
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   Extents extents = extents_of(input.boxes, input.format, input.labels, input.count);
@@ -65,20 +74,20 @@ std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily
   BoxView<T> view{input.boxes, input.format, input.labels, nullptr, input.count};
   const auto fits = [&](const IoUHash& hash) { return KeyLayout::fit(extents, hash, kOffsetLimit<T>).has_value(); };
   std::optional<NumberedLabels> numbered;  // of labels so far apart that keys have no room for them
-  if (input.labels && extents.labels.span() >= input.count && !family.with_hash(0, fits)) {
+  if (input.labels && extents.labels.span() >= input.count && !family.with_hash(functions.first, fits)) {
     numbered.emplace(input.labels, input.count);
     view.labels = numbered->numbers.data();
     extents.labels = {0, numbered->count - 1};
   }
   std::vector<uint32_t> rows;
-  for (size_t k = 0; k < family.size(); ++k) {
+  for (size_t k = functions.first; k < functions.last; ++k) {
     auto best = family.with_hash(k, [&](const IoUHash& hash) {
       return detail::best_of_cells(view, std::move(kept), extents, hash,
                                    threads_for(view.count, tuning::kHashedPerThread, threads));
     });
     if (!best) return std::nullopt;
     kept = *std::move(best);
-    if (k + 1 == family.size()) break;
+    if (k + 1 == functions.last) break;
     rows.resize(kept.size());
     std::transform(kept.begin(), kept.end(), rows.begin(), [](const auto& claim) { return claim.box(); });
     view.rows = rows.data();

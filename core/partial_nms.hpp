@@ -11,6 +11,8 @@
 #include "boxes/labels.hpp"
 #include "boxes/metric.hpp"
 #include "boxes/scan.hpp"
+#include "greedy/borders.hpp"
+#include "greedy/overlap_rule.hpp"
 #include "greedy/partial.hpp"
 #include "greedy/plan.hpp"
 #include "greedy/ranked_boxes.hpp"
@@ -55,6 +57,20 @@ bool write_regions(const T* boxes, BoxFormat format, size_t count, const NmsOpti
     regions[0] = region.x1, regions[1] = region.y1, regions[2] = region.x2, regions[3] = region.y2;
   }
   return true;
+}
+
+// Which boxes of a part of a scene touch which tile. Nothing if a number is not legal, or a size not ordinary: how far
+// such a box reaches depends on the others of the scene.
+template <class T>
+std::optional<Touches> touched_tiles(const T* boxes, BoxFormat format, size_t count, const NmsOptions& options,
+                                     const Borders& borders) {
+  const Extents extents = extents_of(boxes, format, nullptr, count);
+  if (!extents.legal) return std::nullopt;
+  const auto rule = OverlapRule<T>::of(options.metric, options.exclusive_threshold(), extents);
+  const auto are_there = [](const Interval& sizes) { return sizes.least <= sizes.greatest; };
+  const bool have_areas = are_there(extents.sizes[0]) && are_there(extents.sizes[1]);
+  if (have_areas && !rule.ordinary_sizes) return std::nullopt;
+  return touches_of(boxes, format, count, Reach(rule.least_iou), borders);
 }
 
 }  // namespace hashnms

@@ -67,6 +67,7 @@ _PARTS = {
     "detectors": "torchvision",
     "files": "msgspec",
     "plot": "matplotlib",
+    "scenes": "msgspec",
     "tables": "pyarrow",
     "torch": "torch",
 }
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from hashnms import detectors as detectors
     from hashnms import files as files
     from hashnms import plot as plot
+    from hashnms import scenes as scenes
     from hashnms import tables as tables
     from hashnms import torch as torch
 else:  # checkers would take any name for one of the package

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -86,6 +86,27 @@ class Arrays:
         for name, mask, need, values in self._problems(columns):
             if mask.any():
                 raise BadRow(name, int(np.argmax(mask)), need, values, int(mask.sum()))
+
+
+class Numbering:
+    """Whole numbers for values of any type, the same for the same value in all tables that come one after another."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[Any, int]] = {}
+
+    def numbered(self, table: pa.Table, names: Iterable[str | None]) -> pa.Table:
+        """The table with numbers in these columns; integers stay as they are."""
+        for name in names:
+            if name is None or (kinds.is_integer(table.column(name).type) and table.column(name).type != pa.uint64()):
+                continue  # uint64 may be larger than what numbers may be
+            encoded = table.column(name).combine_chunks().dictionary_encode()
+            known = self._known.setdefault(name, {})
+            codes = np.array(
+                [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()], np.int64
+            )
+            numbers = pa.array(codes).take(encoded.indices)
+            table = table.set_column(table.schema.get_field_index(name), name, numbers)
+        return table
 
 
 _ROWS_AT_A_TIME = 2**20  #: more are no faster, and take memory

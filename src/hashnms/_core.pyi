@@ -35,6 +35,11 @@ def hash_seed() -> int:
 def hnms(boxes: object, scores: object, labels: object, images: object, alpha: object, num_hashes: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The best box of each cell, for one hash after another."""
 
+def hnms_of_function(boxes: object, scores: object, labels: object, alpha: object, num_hashes: object, function: int, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
+    """
+    The best box of each cell of one function of a family. Trusts its number.
+    """
+
 def nms(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """The boxes that greedy NMS keeps."""
 
@@ -54,6 +59,16 @@ def regions(boxes: object, iou_threshold: object, metric: object, inclusive: obj
 def join(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]] | None:
     """
     Of each box the first that overlaps it, kept or not, and where that leads in the end.
+    """
+
+def touched_tiles(boxes: object, iou_threshold: object, metric: object, inclusive: object, box_format: object, across: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], row_starts: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int8]] | None:
+    """
+    Of each tile between borders the boxes that touch it: where they start, their rows, and which copy each is. Trusts borders.
+    """
+
+def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: numpy.typing.NDArray[numpy.int64]) -> None:
+    """
+    Clears the bits of rows, bit r % 8 of byte r / 8 for row r. Trusts its arguments.
     """
 
 def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:

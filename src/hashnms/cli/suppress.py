@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +51,13 @@ def command(
     memory: Annotated[
         str | None, typer.Option(help="How much to use, such as 2G. Default: a quarter of the machine's.")
     ] = None,
+    scene: Annotated[
+        bool, typer.Option("--scene", help="All rows are of one scene, which need not fit into memory.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where to work on a scene; the same command goes on there after it was killed."),
+    ] = None,
     report: ReportOption = None,
     images: ImagesOption = None,
     show: ShowOption = 12,
@@ -69,6 +77,7 @@ def command(
 
     - `hashnms suppress results.json -o kept.json -s nms:0.5`
     - `hashnms suppress 'tiles/*.parquet' -o kept.parquet -s hnms:0.73/1+nms:0.5 --memory 2G`
+    - `hashnms suppress city.parquet -o kept.parquet -s nms:0.5 --scene --memory 2G --folder work`
     - `hashnms suppress det.txt -f mot -o kept.txt -s softnms:gaussian/0.5`
     - `hashnms suppress labels/ -f yolo -o kept/ -s nms:0.45+limit:300`
     - `cat results.jsonl | hashnms suppress - -f jsonl -o - > kept.jsonl`
@@ -89,8 +98,17 @@ def command(
             _on_engine(engine, address, format, inputs, output, suppression, reading, others)
             return
         limits: dict[str, Any] = {"memory": bytes_of(memory), **vars(reading)}
+        if folder is not None and not scene:
+            raise ValueError("--folder must come with --scene")
+        suppress: Callable[..., files.Summary] = files.suppress
+        if scene:
+            if limits.pop("on_bad") == "drop":
+                raise ValueError("--skip-bad must be without --scene, where every row must be right")
+            from hashnms import scenes  # noqa: PLC0415
+
+            suppress, limits["folder"] = scenes.suppress, folder
         with progress_bar("suppressing") as progress:
-            summary = files.suppress(inputs, output, suppression, format=format, to=to, progress=progress, **limits)
+            summary = suppress(inputs, output, suppression, format=format, to=to, progress=progress, **limits)
         print(summary, file=sys.stderr)
         if report is not None:
             from hashnms.cli.reports import report_of_files  # noqa: PLC0415

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from hashnms._arrow import Arrays
+from hashnms._arrow import Arrays, Numbering
 from hashnms.files.rows import Changes, Mask
 from hashnms.pipeline import Suppression
 from hashnms.tables import Columns, OnBad
@@ -38,7 +37,7 @@ class Scattered:
         count = min(max(1, -(-estimate * _BYTES_OF_A_ROW // min(memory, _ENOUGH))), _MOST_FILES)
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=beside))
         self._files = [(self._folder / f"{number}").open("wb") for number in range(count)]
-        self._codes: dict[str, dict[Any, int]] = {}
+        self._numbering = Numbering()
         self._dtype: np.dtype[Any] | None = None
         self._count = 0
         self._keep: Any = None
@@ -58,7 +57,8 @@ class Scattered:
 
     def add(self, keys: pa.Table, *, on_bad: OnBad) -> int:
         """The next rows. Returns how many of them are bad and were dropped."""
-        arrays = Arrays.of(self._numbered(keys), self._columns)
+        named = (self._columns.image, self._columns.label)
+        arrays = Arrays.of(self._numbering.numbered(keys, named), self._columns)
         bad = arrays.bad_rows(self._columns)
         if len(bad) and on_bad == "raise":
             arrays.explain(self._columns)
@@ -67,26 +67,12 @@ class Scattered:
         self._count += len(keys)
         return len(bad)
 
-    def _numbered(self, keys: pa.Table) -> pa.Table:
-        """The keys with whole numbers for images and labels, the same for the same value in all rows."""
-        for name in (self._columns.image, self._columns.label):
-            if name is None or (kinds.is_integer(keys.column(name).type) and keys.column(name).type != pa.uint64()):
-                continue  # uint64 may be larger than what the numbers of images may be
-            encoded = keys.column(name).combine_chunks().dictionary_encode()
-            known = self._codes.setdefault(name, {})
-            codes = np.array(
-                [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()], np.int64
-            )
-            numbers = pa.array(codes).take(encoded.indices)
-            keys = keys.set_column(keys.schema.get_field_index(name), name, numbers)
-        return keys
-
     def _write(self, arrays: Arrays, rows: NDArray[np.int64]) -> None:
         if self._dtype is None:
             fields = [("row", np.int64), ("image", np.int64), ("label", np.int64)]
             self._dtype = np.dtype([*fields, ("box", arrays.boxes.dtype, 4), ("score", arrays.scores.dtype)])
         images = np.zeros(len(rows), np.int64) if arrays.images is None else arrays.images
-        file_of = _mixed(images) % np.uint64(len(self._files))
+        file_of = mixed(images) % np.uint64(len(self._files))
         order = np.argsort(file_of.astype(np.uint16), kind="stable")
         records = np.empty(len(rows), self._dtype)
         records["row"], records["image"] = rows[order], images[order]
@@ -132,7 +118,7 @@ class Scattered:
         return keep, Changes(*changed)
 
 
-def _mixed(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+def mixed(values: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A hash of whole numbers (the end of splitmix64), so that any numbering of images fills the files evenly."""
     mixed = values.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):

@@ -97,11 +97,12 @@ def suppress(
         wanted = output_format(target, to, kind)
         names = {file.name for source in sources if isinstance(source, FolderSource) for file in source.paths}
         new = stack.enter_context(beside(target, folder=wanted.folder, names=names))
-        job = _Job(sources, wanted, new, chain, reading, _memory(memory), progress)
+        job = _Job(sources, wanted, new, chain, reading, memory_or_default(memory), progress)
         return job.run(start)
 
 
-def _memory(given: int | None) -> int:
+def memory_or_default(given: int | None) -> int:
+    """How many bytes may be used."""
     if given is not None:
         return given
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4

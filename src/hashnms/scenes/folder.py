@@ -1,0 +1,110 @@
+"""The folder in which a scene is worked on: what is in it is whole, and says whose it is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hashnms.files.rows import FileError
+
+_MANIFEST = "scene.json"
+
+
+class Folder:
+    """Files and folders that appear under their names when they are complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @contextmanager
+    def new(self, name: str) -> Iterator[Path]:
+        """Where to write what will have this name when the block ends."""
+        work = self.path / f"{name}.new"
+        _remove(work)
+        yield work
+        os.replace(work, self.path / name)
+
+    def write_json(self, name: str, value: Any) -> None:
+        with self.new(name) as path:
+            path.write_text(json.dumps(value, indent=1))
+
+    def read_json(self, name: str) -> Any:
+        """None if it is not there."""
+        path = self.path / name
+        return json.loads(path.read_text()) if path.exists() else None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def working_folder(given: Path | None, output: Path, work: dict[str, Any]) -> Iterator[Folder]:
+    """The folder given, which is gone on with if it holds this work, else a new one beside the output.
+
+    Both are removed when the work is done, or cannot be done; the one given stays after all other ends.
+    """
+    if given is None:
+        path = Path(tempfile.mkdtemp(prefix=".hashnms-scene-", dir=Path(os.path.realpath(output)).parent))
+        try:
+            yield Folder(path)
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+        return
+    given.mkdir(exist_ok=True)
+    with _locked(given):
+        folder = Folder(given)
+        _claim(folder, work)
+        try:
+            yield folder
+        except (ValueError, TypeError):  # of the input: nothing to go on with
+            shutil.rmtree(given, ignore_errors=True)
+            raise
+        shutil.rmtree(given, ignore_errors=True)
+
+
+def _claim(folder: Folder, work: dict[str, Any]) -> None:
+    """That the folder is of this work, or empty."""
+    there = folder.read_json(_MANIFEST)
+    if there is None:
+        other = next((path.name for path in folder.path.iterdir() if not path.name.endswith(".new")), None)
+        if other is not None:
+            raise FileError(f"folder must be empty or that of an earlier call, got {folder.path} with {other}")
+        folder.write_json(_MANIFEST, work)
+        return
+    work = json.loads(json.dumps(work))
+    for name in work:
+        if there.get(name) != work[name]:
+            raise FileError(
+                f"folder must be that of the same call, or empty, got {folder.path} "
+                f"with another {name}: {there.get(name)}, not {work[name]}"
+            )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """No other process works in the folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileError(
+                f"folder must be one that nobody works in, got {path}, where another process does"
+            ) from None
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,210 @@
+"""The boxes of a scene as records in files, and a bitmap that says which of them are left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hashnms import _core
+from hashnms._arrow import Arrays
+from hashnms._settings import BoxFormatName
+from hashnms.pipeline import Suppression
+from hashnms.scenes.folder import Folder
+from hashnms.steps import Step
+
+Records = NDArray[Any]
+Rows = NDArray[np.int64]
+#: Of some records, by tile: where the tiles start, the places of their records, and which copy each is. See `COPY`.
+Touches = tuple[Rows, Rows, Any]
+#: Called with the share that is done and what is being done.
+Progress = Callable[[float, str], None]
+
+#: Of a record that is being decided: it itself, and what the core needs beside it.
+_BYTES_OF_A_ROW = 250
+_ENOUGH = 2**28  #: bytes at a time; more are no faster
+_MOST_FILES = 512  #: open at a time
+_AT_A_TIME = 2**17
+_SAMPLE_PIECES, _PIECE = 2**13, 16  #: rows that follow each other are often of one place
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a scene's boxes lie in files, and in which types the core computes with them."""
+
+    stored: np.dtype[Any]  #: row, box, score, label if there are labels, and the copy
+    box_type: str
+    score_type: str
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> Layout:
+        """Integers are kept as float64 until all have been seen."""
+        boxes, scores = _stored(arrays.boxes.dtype), _stored(arrays.scores.dtype)
+        label = [] if arrays.labels is None else [("label", "i8")]
+        # Which copy of its box a record is: 0, there is one only; 1, the first of several; 2, a later one.
+        stored = np.dtype([("row", "i8"), ("box", boxes, 4), ("score", scores), *label, ("copy", "i4")])
+        return cls(stored, boxes, scores)
+
+    def records(self, arrays: Arrays, first: int) -> Records:
+        """Those of rows from the first on."""
+        records = np.zeros(len(arrays.boxes), self.stored)
+        records["row"] = np.arange(first, first + len(records))
+        records["box"], records["score"] = arrays.boxes, arrays.scores
+        if arrays.labels is not None:
+            records["label"] = arrays.labels
+        return records
+
+    def arrays(self, records: Records) -> tuple[Any, Any, Any]:
+        """Boxes, scores and labels, as the core takes them."""
+        boxes = np.ascontiguousarray(records["box"], self.box_type)
+        scores = np.ascontiguousarray(records["score"], self.score_type)
+        return boxes, scores, np.ascontiguousarray(records["label"]) if "label" in self.stored.names else None  # type: ignore[operator]
+
+
+def _stored(dtype: np.dtype[Any]) -> str:
+    return "f8" if dtype.itemsize > (4 if dtype.kind == "f" else 2) else "f4"
+
+
+def boxes_at_once(count: int, memory: int) -> int:
+    """How many boxes of so many are decided at a time: so many that tiles are not too many."""
+    least = 2 * -(-count // _MOST_FILES) * _BYTES_OF_A_ROW
+    if memory < least:
+        raise ValueError(f"memory must be at least {least:,} bytes for {count:,} boxes, got {memory:,}")
+    return max(min(memory, max(_ENOUGH, least)) // _BYTES_OF_A_ROW, 1)
+
+
+class Scene:
+    """The boxes of a scene. A bit for each says whether it is left; steps clear those of boxes that they remove.
+
+    A bit is cleared for good, and every step leaves a part of what it left as it is: work that was broken off at any
+    moment may be done again, from any earlier moment on.
+    """
+
+    def __init__(
+        self, folder: Folder, layout: Layout, count: int, box_format: BoxFormatName, memory: int, progress: Progress
+    ) -> None:
+        """Of so many rows; `records` of the folder has them all."""
+        self.folder, self.layout, self.count, self.box_format = folder, layout, count, box_format
+        self.progress = progress
+        self.most_at_once = boxes_at_once(count, memory)
+        self.all = [folder / "records"]
+        bits = folder / "left"
+        if not bits.exists():
+            with folder.new("left") as path:
+                np.full(-(-count // 8) or 1, 255, np.uint8).tofile(path)
+        self.bits = np.asarray(np.memmap(bits, np.uint8, "r+"))
+
+    def tiles_for(self, count: int) -> int:
+        """How many tiles so many boxes are best divided into. Half of what fits leaves room for uneven ones."""
+        return -(-count // max(self.most_at_once // 2, 1))
+
+    def remove(self, rows: Rows) -> None:
+        _core.clear_bits(self.bits, np.ascontiguousarray(rows))
+
+    def are_left(self, rows: Rows) -> NDArray[np.bool_]:
+        bits: NDArray[np.uint8] = self.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
+        return bits.astype(bool)
+
+    def left_from(self, first: int, count: int) -> NDArray[np.bool_]:
+        """Of so many rows from the first on, which are left."""
+        skipped = first % 8
+        some = self.bits[first // 8 : -(-(first + count) // 8)]
+        return np.unpackbits(some, bitorder="little")[skipped : skipped + count].astype(bool)
+
+    def num_left(self, paths: Sequence[Path]) -> int:
+        """How many boxes of these files are left."""
+        if paths == self.all:
+            firsts = range(0, self.count, 2**20)
+            return sum(int(self.left_from(first, min(2**20, self.count - first)).sum()) for first in firsts)
+        return sum(map(len, self.records(paths)))
+
+    def records(self, paths: Sequence[Path], text: str | None = None, at_a_time: int = _AT_A_TIME) -> Iterator[Records]:
+        """Those of these files that are left, some at a time."""
+        at_a_time = min(at_a_time, self.most_at_once)
+        sizes, done = sum(path.stat().st_size for path in paths), 0
+        for path in paths:
+            with path.open("rb") as file:
+                while len(records := np.fromfile(file, self.layout.stored, at_a_time)):
+                    rows = records["row"]
+                    left = self.left_from(int(rows[0]), len(rows)) if paths == self.all else self.are_left(rows)
+                    if left.any():
+                        yield records if left.all() else records.take(np.flatnonzero(left))
+                    done += records.nbytes
+                    if text is not None:
+                        self.progress(done / sizes, text)
+
+    def gathered(self, paths: Sequence[Path]) -> Records:
+        """All that are left, by row."""
+        parts = list(self.records(paths))
+        return by_row(np.concatenate(parts)) if parts else np.zeros(0, self.layout.stored)
+
+    def sample(self, paths: Sequence[Path]) -> Records:
+        """Some of those that are left, from all over the files."""
+        size = self.layout.stored.itemsize
+        counts = [path.stat().st_size // size for path in paths]
+        total, sampled, random = sum(counts), bytearray(), np.random.default_rng(0)
+        for path, count in zip(paths, counts, strict=True):
+            pieces = min(-(-_SAMPLE_PIECES * count // max(total, 1)), -(-count // _PIECE))
+            borders = np.linspace(0, max(count - _PIECE, 0), pieces + 1)
+            with path.open("rb", buffering=0) as file:
+                for place in random.uniform(borders[:-1], borders[1:]).astype(np.int64).tolist():
+                    file.seek(place * size)
+                    sampled += file.read(_PIECE * size)
+        sample = np.frombuffer(sampled, self.layout.stored)
+        return sample.take(np.flatnonzero(self.are_left(sample["row"])))
+
+    def divided(
+        self, name: str, paths: Sequence[Path], count: int, touches: Callable[[Records], Touches]
+    ) -> list[Path]:
+        """Files in a folder of this name, one for each of so many tiles; they are not made again if they are there.
+
+        A box is copied to all tiles that it touches. Files are removed when they have been decided.
+        """
+        if not (self.folder / name).exists():
+            with self.folder.new(name) as new:
+                new.mkdir()
+                self._divide(new, paths, count, touches)
+                (new / "count").write_text(str(count))
+        folder = self.folder / name
+        return [folder / str(tile) for tile in range(int((folder / "count").read_text()))]
+
+    def _divide(self, new: Path, paths: Sequence[Path], count: int, touches: Callable[[Records], Touches]) -> None:
+        files = [(new / str(tile)).open("ab", buffering=2**14) for tile in range(count)]
+        try:
+            for records in self.records(paths, "dividing"):
+                starts, places, copies = touches(records)
+                copied = records.take(places)
+                copied["copy"] = copies
+                for file, (start, end) in zip(files, pairwise(starts.tolist()), strict=True):
+                    if start < end:
+                        file.write(copied[start:end].data)
+        finally:
+            for file in files:
+                file.close()
+
+    def each(self, tiles: Sequence[Path], text: str) -> Iterator[tuple[int, Path]]:
+        """The tiles that are there, and their numbers. Each is removed when the next is asked for."""
+        for number, path in enumerate(tiles):
+            if path.exists():
+                yield number, path
+                os.unlink(path)
+            self.progress((number + 1) / len(tiles), text)
+
+    def suppress_at_once(self, steps: Sequence[Step], paths: Sequence[Path]) -> None:
+        """All boxes of these files that are left, by one call."""
+        records = self.gathered(paths)
+        boxes, scores, labels = self.layout.arrays(records)
+        keep = Suppression(steps)(boxes, scores, labels, box_format=self.box_format).keep
+        self.remove(np.delete(records["row"], keep))
+
+
+def by_row(records: Records) -> Records:
+    """By increasing row, as ties between scores need it."""
+    rows = records["row"]
+    return records if (rows[1:] > rows[:-1]).all() else records.take(np.argsort(rows, kind="stable"))

@@ -1,0 +1,86 @@
+"""The steps of a suppression on a scene larger than memory: each removes boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hashnms import _core
+from hashnms.files.scattered import mixed
+from hashnms.hashing import IoUHash, hash_family
+from hashnms.pipeline import Suppression
+from hashnms.scenes.records import Records, Scene, Touches
+from hashnms.scenes.rounds import nms
+from hashnms.steps import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, TopK, Vote, Wbf
+
+
+def score(scene: Scene, step: ScoreThreshold, _name: str) -> None:
+    """Boxes with a score above the threshold stay."""
+    least = np.float64(step.score_threshold)  # compared as float64, as everywhere
+    for records in scene.records(scene.all, "comparing scores"):
+        scene.remove(records["row"][~(records["score"].astype(scene.layout.score_type) > least)])
+
+
+def hnms(scene: Scene, step: Hnms, name: str) -> None:
+    """One function after another: tiles of whole cells, of which the best boxes stay."""
+    for number, function in enumerate(hash_family(step.alpha, step.num_hashes)):
+        count = scene.tiles_for(scene.num_left(scene.all))
+
+        def touches(records: Records, function: IoUHash = function, count: int = count) -> Touches:
+            return _by_cell(scene, records, function, count)
+
+        tiles = scene.divided(f"{name}-hash-{number}", scene.all, count, touches)
+        for _, path in scene.each(tiles, f"hash {number + 1} of {step.num_hashes}"):
+            best = np.zeros(0, scene.layout.stored)  # of the cells so far: any number of boxes may be in one
+            for records in scene.records([path], at_a_time=2**19):
+                both = np.concatenate([best, records])
+                boxes, scores, labels = scene.layout.arrays(both)
+                keep: Any = _core.hnms_of_function(
+                    boxes, scores, labels, step.alpha, step.num_hashes, number, scene.box_format
+                )
+                best = both.take(np.sort(keep))
+                scene.remove(np.delete(both["row"], keep))
+
+
+def _by_cell(scene: Scene, records: Records, function: IoUHash, count: int) -> Touches:
+    """The boxes of a cell touch the same tile, which a hash of the cell chooses."""
+    boxes, _, labels = scene.layout.arrays(records)
+    key = np.zeros(len(records), np.int64) if labels is None else labels
+    for code in function(boxes, box_format=scene.box_format).T:
+        key = key * np.int64(0x5851F42D4C957F2D) + code  # any overflow is welcome
+    tile = (mixed(key) % np.uint64(count)).astype(np.uint16)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(tile, minlength=count))])
+    return starts, np.argsort(tile, kind="stable"), 0
+
+
+_STEPS: dict[type[Step], Callable[[Scene, Any, str], None]] = {ScoreThreshold: score, Hnms: hnms, Nms: nms}
+_COUNTS = "it counts the boxes of the whole scene"
+_CHANGES = "it changes boxes and scores that others meet later"
+_WHY_NOT: dict[type[Step], str] = {
+    TopK: _COUNTS, Limit: _COUNTS, SoftNms: _CHANGES, Nmm: _CHANGES, Vote: _CHANGES, Wbf: _CHANGES,
+}  # fmt: skip
+
+
+def check(suppression: Suppression) -> None:
+    """That all steps can be done part by part."""
+    for step in suppression.steps:
+        if type(step) not in _STEPS:
+            raise ValueError(
+                f"the suppression of a scene must be of the steps score, hnms and nms, got {step}: "
+                f"{_WHY_NOT.get(type(step), 'it is not known here')}; files.suppress does it where the scene fits"
+            )
+
+
+def run(scene: Scene, suppression: Suppression) -> None:
+    """All steps, one after another; from where the rest of the scene fits into memory on, at once."""
+    for number, step in enumerate(suppression.steps):
+        done = f"step-{number}-done"
+        if (scene.folder / done).exists():
+            continue
+        if scene.num_left(scene.all) <= scene.most_at_once:
+            scene.suppress_at_once(suppression.steps[number:], scene.all)
+            return
+        _STEPS[type(step)](scene, step, f"step-{number}")
+        scene.folder.write_json(done, True)
