@@ -24,6 +24,8 @@ def test_the_examples_in_the_docstrings_are_true(name):
         pytest.importorskip("triton" if name.endswith("kernels") else "torch")
     if name.endswith((".sahi", ".supervision", ".ultralytics")):
         pytest.importorskip(name.rpartition(".")[2])
+    if name.startswith("hashnms.cluster"):
+        pytest.importorskip("ray")
     module = importlib.import_module(name)
     with np.printoptions(precision=8, linewidth=75, formatter=None):  # ultralytics sets others when it is imported
         results = doctest.testmod(module)
