@@ -61,16 +61,17 @@ __all__ = [
     "weighted_boxes_fusion",
 ]
 
-#: Parts that are imported on first use, and what each needs, which has an extra of the part's name, or of its own.
+#: Parts that are imported on first use, and what each needs.
 _PARTS = {
-    "cluster": "ray",
-    "detectors": "torchvision",
-    "files": "msgspec",
-    "plot": "matplotlib",
-    "scenes": "msgspec",
-    "tables": "pyarrow",
-    "torch": "torch",
+    "cluster": ("ray", "pandas", "pyarrow", "msgspec"),
+    "detectors": ("torchvision",),
+    "files": ("pyarrow", "msgspec"),
+    "plot": ("matplotlib",),
+    "scenes": ("pyarrow", "msgspec"),
+    "tables": ("pyarrow",),
+    "torch": ("torch",),
 }
+_EXTRAS = {"cluster": "ray"}  #: where the extra is not named as the part
 
 if TYPE_CHECKING:
     from hashnms import cluster as cluster
@@ -89,12 +90,12 @@ else:  # checkers would take any name for one of the package
             return _import_module(f"hashnms.{name}")
         except ModuleNotFoundError as error:
             # Not an AttributeError: the part is there, and hasattr should say what it needs rather than False.
-            if error.name not in _PARTS.values():
+            if error.name not in _PARTS[name]:
                 raise
-            extra = "ray" if name == "cluster" else name
+            extra = _EXTRAS.get(name, name)
             raise ImportError(f'hashnms.{name} needs {error.name}: pip install "hashnms[{extra}]"') from error
 
 
 def __dir__() -> list[str]:
     # Parts that cannot be imported are left out: help() and inspect.getmembers() ask for every name here.
-    return sorted([*globals(), *(part for part, needed in _PARTS.items() if _find_spec(needed))])
+    return sorted([*globals(), *(part for part, needed in _PARTS.items() if all(map(_find_spec, needed)))])
