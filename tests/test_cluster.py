@@ -160,11 +160,11 @@ def test_a_scene_gives_nms_of_all(kind, metric, gather):
 
 
 def test_a_staircase_across_all_tiles_is_decided():
-    place = 3.0 * np.arange(200, dtype=np.float32)
+    place = 3.0 * np.arange(80, dtype=np.float32)
     boxes = np.stack([place, place / 2, place + 16, place / 2 + 16], axis=1)
-    table = scene_of(boxes, -np.arange(200, dtype=np.float32))
-    kept = cluster.scene(in_blocks(table, 100), "nms:0.5", row="row", tile_boxes=20, gather=10)
-    assert gathered(kept).column("row").to_pylist() == list(range(0, 200, 2))
+    table = scene_of(boxes, -np.arange(80, dtype=np.float32))
+    kept = cluster.scene(in_blocks(table, 40), "nms:0.5", row="row", tile_boxes=20, gather=10)
+    assert gathered(kept).column("row").to_pylist() == list(range(0, 80, 2))
 
 
 @pytest.mark.parametrize("notation", ["hnms:0.7/1", "hnms:0.7/3", "score:0.2+hnms:0.73/1+nms:0.5"])
