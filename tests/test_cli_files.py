@@ -68,6 +68,21 @@ def test_suppress_writes_what_the_function_does_and_one_line(folder):
     assert (folder / "out.json").read_bytes() == (folder / "other.json").read_bytes()
 
 
+def test_a_scene_is_one_image_whatever_the_rows_say(folder):
+    work = folder / "work"
+    command = ("suppress", folder / "in.json", "-o", folder / "out.json", "-s", "nms:0.5")
+    result = run(*command, "--scene", "--folder", work, "--memory", "100k")
+    suppress(folder / "in.json", folder / "other.json", "nms:0.5", columns={"image": None})
+    assert result.exit_code == 0
+    assert result.stderr.startswith("1,200 boxes in, ")
+    assert (folder / "out.json").read_bytes() == (folder / "other.json").read_bytes()
+    assert not work.exists()
+    for wrong in (["--folder", work], ["--scene", "--skip-bad"]):
+        result = run(*command, *wrong)
+        assert result.exit_code == 2
+        assert "--scene" in result.stderr
+
+
 def test_columns_and_classes_of_the_command_line(tmp_path):
     (tmp_path / "in.csv").write_text("a,b,c,d,e,f,g\n1,0,0,9,9,x,0.5\n1,0,0,9,9,y,0.4\n")
     names = "image=a,boxes=b/c/d/e,class=f,score=g"
