@@ -50,10 +50,10 @@ format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed $(VENV)/bench-tools  ## Measure hashnms beside its peers, which takes long; results in build/benchmarks.json and .md.
-	mkdir -p build
+bench: $(VENV)/installed $(VENV)/bench-tools  ## Measure hashnms beside its peers, which takes long; results in build/benchmarks.json and build/benchmarks/page.md.
+	mkdir -p build/benchmarks build/images
 	$(BIN)/python -m benchmarks --output build/benchmarks.json
-	$(BIN)/python -m benchmarks.page build/benchmarks.json --output build/benchmarks.md
+	$(BIN)/python -m benchmarks.page build/benchmarks.json --output build/benchmarks/page.md
 
 bench-quick: $(VENV)/installed $(VENV)/bench-tools  ## A part of that in two minutes: has a ratio fallen by more than half?
 	$(BIN)/python -m benchmarks.quick

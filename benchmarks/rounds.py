@@ -1,4 +1,4 @@
-"""How many boxes are undecided after each round over tiles, and how many copies the tiles need. For docs/scale.md.
+"""How many boxes are undecided after each round over tiles, and how many copies tiles need: for docs/howto/scale.md.
 
     python -m benchmarks.rounds [--boxes 1000000] [--tiles 16 64 256]
 

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/plots.md into docs/images.
+"""Draws the pictures of docs/howto/plots.md into docs/images.
 
 python docs/make_images.py
 """
@@ -65,7 +65,7 @@ _NOTATION = {
 
 
 def tradeoff_picture() -> Any:
-    """What docs/benchmarks.md has of real detections of VisDrone: 9,000 boxes in, alpha 0.6; time as a ratio."""
+    """What the benchmarks have of real detections of VisDrone: 9,000 boxes in, alpha 0.6; time as a ratio."""
     results = json.loads((DOCS.parent / "benchmarks" / "results.json").read_text(encoding="utf-8"))
     measured = [row for row in results["quality"]["visdrone_yolov5s"]["over_hashes"] if row["alpha"] in (None, 0.6)]
     unit = next(row["seconds"] for row in measured if row["method"] == "NMS")

@@ -478,13 +478,13 @@ def test_wrong_rows_are_refused(rows, message):
         plot_tradeoff(rows)
 
 
-# --- docs/plots.md
+# --- docs/howto/plots.md
 
 
 @pytest.mark.slow
 def test_the_pictures_of_the_page_are_those_the_script_draws_and_small(tmp_path):
     subprocess.run([sys.executable, "docs/make_images.py", "--folder", str(tmp_path)], check=True, cwd=REPOSITORY)
-    page = Path(REPOSITORY, "docs/plots.md").read_text(encoding="utf-8")
+    page = Path(REPOSITORY, "docs/howto/plots.md").read_text(encoding="utf-8")
     made = {path.name for path in tmp_path.iterdir()}
     assert made == {line.split("images/")[1].rstrip(")") for line in page.splitlines() if line.startswith("![")}
     for name in made:

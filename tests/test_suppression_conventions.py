@@ -1,4 +1,4 @@
-"""What docs/nms.md says about the conventions of other packages: corners, ties, limits of a label."""
+"""What docs/explanation/nms.md says about the conventions of other packages: corners, ties, limits of a label."""
 
 import doctest
 import re
@@ -13,7 +13,7 @@ from hashnms.boxes import order_corners
 from hashnms.synthetic import make_scene
 from tests.support.boxes import REPOSITORY, boxes_and_scores
 
-PAGE = REPOSITORY / "docs/nms.md"
+PAGE = REPOSITORY / "docs/explanation/nms.md"
 
 
 def test_the_examples_of_the_page_are_true():

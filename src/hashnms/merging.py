@@ -2,7 +2,7 @@
 
 `nmm` and `vote` are exact NMS, after which each kept box takes in what it suppressed; `merge` does that with any
 suppressors. `nmm` can take in what those overlap, too. `weighted_boxes_fusion` makes its own clusters, around boxes
-that move as these grow. docs/merging.md says which to take when.
+that move as these grow. docs/howto/merging.md says which to take when.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def nmm(
 
     With `transitive`, a box that was merged brings in what it overlaps: by decreasing score, a box joins the group of
     the first box that overlaps it, be that kept or not, and is kept if there is none. So a chain of parts becomes one
-    object. The cost is about O(N log N) on detections; docs/merging.md says what takes longer.
+    object. The cost is about O(N log N) on detections; docs/howto/merging.md says what takes longer.
 
     >>> nmm([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]).boxes
     array([[ 0.,  0., 11., 10.],

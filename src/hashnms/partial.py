@@ -1,7 +1,7 @@
 """Exact NMS of part of a scene: what is certain about its boxes, whatever the rest of the scene holds.
 
 For scenes that no call can hold: divide them, ask `partial_nms` about each part, and go on with what is undecided.
-`hashnms.scenes` does that with files; docs/scale.md explains it.
+`hashnms.scenes` does that with files; docs/howto/scale.md explains it.
 """
 
 from __future__ import annotations
