@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f 
 CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick sanitize lint format bench bench-quick stub clean
+.PHONY: help demo test test-quick sanitize lint docs format bench bench-quick stub clean
 
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,12 @@ lint: $(VENV)/installed $(VENV)/lint-tools  ## Check style and types.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
+
+# It imports every part of the package, so it needs what the tests need. A warning is an error: a broken link, a public name
+# that is not in the reference.
+docs: $(VENV)/installed $(VENV)/test-tools $(VENV)/docs-tools  ## Build the documentation site in build/docs.
+	$(BIN)/python -m sphinx -b html -W --keep-going -n -q -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
 
 format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff check --fix .
