@@ -106,7 +106,7 @@ def take_from_elsewhere(_app: Sphinx, name: str, source: list[str]) -> None:
 def readable_signature(
     _app: Sphinx, _what: str, _name: str, value: Any, _options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """One signature for a function with overloads, which returns what any of these does; names of types by themselves."""
+    """One signature for a function with overloads, which returns what any of these does; types by their names."""
     signature = signature and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"\1", signature)
     overloads = get_overloads(value) if callable(value) else []
     if overloads:
@@ -122,7 +122,7 @@ def link_pages(_app: Sphinx, _what: str, _name: str, _value: Any, _options: Any,
     lines[:] = [re.sub(r"\bdocs/([\w/]+)\.md\b", r":doc:`/\1`", line) for line in lines]
 
 
-def check_names(app: Sphinx, env: Any) -> None:
+def check_names(_app: Sphinx, env: Any) -> None:
     """Every public name has a place in the reference."""
     documented = env.domains.python_domain.objects
     for name in public_names():
