@@ -1,4 +1,4 @@
-"""The examples of Markdown pages: Python blocks, Python sessions and commands, one after another as a reader meets them.
+"""The examples of Markdown pages: Python blocks, Python sessions and commands, in the order a reader meets them.
 
 A page's examples share their names and their folder. What a reader need not see stands in a comment of the page:
 
