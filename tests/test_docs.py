@@ -30,6 +30,7 @@ def no_downloads(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:FutureWarning")
+@pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_examples_of_the_pages_are_true(name, tmp_path, monkeypatch, request):
     examples = examples_of(PAGES[name])
