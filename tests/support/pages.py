@@ -2,7 +2,7 @@
 
 A page's examples share their names and their folder. What a reader need not see stands in a comment of the page:
 
-- `<!-- before the examples:` and lines of Python up to `-->` are run like a block;
+- `<!-- also run:` and lines of Python up to `-->` are run like a block;
 - `<!-- not run: why -->` before a block leaves it out.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 _EXAMPLE = re.compile(
     r"^(?:<!-- not run: (?P<why>[^\n]+) -->\n+)?```(?P<kind>python|pycon|console)\n(?P<code>.*?)^```$"
-    r"|^<!-- before the examples:\n(?P<hidden>.*?)^-->$",
+    r"|^<!-- also run:\n(?P<hidden>.*?)^-->$",
     re.DOTALL | re.MULTILINE,
 )
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
