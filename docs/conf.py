@@ -38,10 +38,10 @@ html_title = "hashnms"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+pygments_dark_style = "one-dark"  # the usual one underlines names, as if they were links
 copybutton_exclude = ".linenos, .gp, .go"  # copies what was typed: no prompts, no output
 
 # --- Markdown, so that pages read well on GitHub, too
-myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 4  # links to headings, spelled as GitHub spells them
 suppress_warnings = ["myst.header"]  # the options of the command line are two levels below their heading
 

@@ -46,7 +46,7 @@ def search_picture() -> Any:
     same = (classes_of(sizes) == own).all(axis=1)
     asked = same & (centers >= first).all(axis=1) & (centers < first + 2 * pitch).all(axis=1)
 
-    figure = Figure(figsize=(8.0, 6.2), layout="compressed")
+    figure = Figure(figsize=(6.0, 5.6), layout="compressed")
     ax = figure.subplots()
     ax.set(xlim=(center[0] - 210, center[0] + 210), ylim=(center[1] + 140, center[1] - 140), aspect="equal")
     ax.set(xticks=[], yticks=[], title=f"{len(kept)} boxes are kept; in this size class the box meets {asked.sum()}")
@@ -63,7 +63,7 @@ def search_picture() -> Any:
     outlined(ax, place, "tab:blue", linestyle=":", label="where the centre of a box that suppresses it can be")
     ax.plot(*centers[same & ~asked].T, ".", color="0.55")
     ax.plot(*centers[asked].T, "o", color="tab:orange", markersize=5)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(loc="outside lower left", frameon=False)
     return figure
 
 
@@ -77,7 +77,7 @@ def trials_picture() -> Any:
     """How many kept boxes a box is compared with, over the number of boxes: of all, and of those in its cells."""
     counts = [500, 1_000, 2_000, 4_000, 8_000, 16_000]
     means = np.array([trials(count) for count in counts])
-    figure = Figure(figsize=(8.0, 4.0), layout="compressed")
+    figure = Figure(figsize=(6.0, 3.6), layout="compressed")
     ax = figure.subplots()
     ax.loglog(counts, means[:, 0], "o-", color="0.4", label="a loop: all kept boxes, until one suppresses it")
     ax.loglog(counts, means[:, 1], "o-", color="tab:orange", label="a grid: those that can be in reach")
