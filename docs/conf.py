@@ -62,6 +62,11 @@ nitpick_ignore_regex = [
     ("py:class", r"hashnms\.([\w.]+\.)?(_[\w.]+|Result|Model|Table|YOLO)"),  # private types, type variables
 ]
 
+#: What Sphinx makes of names of types -> the names.
+TYPES = {
+    r"TypeAliasForwardRef\('([\w.]+)'\)": r"\1",
+    r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[([^][]+(\[[^]]*\])?)\]\]": r"NDArray[\1]",
+}
 REPOSITORY = Path(__file__).parent.parent
 COMMANDS = REPOSITORY / "build" / "commands.md"
 #: Pages that are files elsewhere in the repository.
@@ -107,7 +112,8 @@ def readable_signature(
     _app: Sphinx, _what: str, _name: str, value: Any, _options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
     """One signature for a function with overloads, which returns what any of these does; types by their names."""
-    signature = signature and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"\1", signature)
+    for pattern, name in TYPES.items():
+        signature, returned = (part and re.sub(pattern, name, part) for part in (signature, returned))
     overloads = get_overloads(value) if callable(value) else []
     if overloads:
         analyzer = ModuleAnalyzer.for_module(value.__module__)

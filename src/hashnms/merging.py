@@ -24,18 +24,18 @@ Result = TypeVar("Result")
 class Merged(NamedTuple, Generic[Result]):
     """Merged boxes by decreasing score: the row of the kept box of each, its merged box and its score."""
 
-    keep: Result
-    boxes: Result
-    scores: Result
+    keep: Result  #: (K,): rows of the kept boxes
+    boxes: Result  #: (K, 4): the merged boxes, in the format of the input
+    scores: Result  #: (K,)
 
 
 class Fused(NamedTuple, Generic[Result]):
     """Fused boxes by decreasing score, their labels and images (None if none were given), and of each row its box."""
 
-    boxes: Result
-    scores: Result
-    labels: Result | None
-    images: Result | None
+    boxes: Result  #: (K, 4): the fused boxes, in the format of the input
+    scores: Result  #: (K,)
+    labels: Result | None  #: (K,), or None if none were given
+    images: Result | None  #: (K,), or None if none were given
     clusters: Result  #: (N,): the place of the row's fused box, -1 for a row that took no part
 
 
