@@ -97,5 +97,6 @@ def _run(command: str, expected: str) -> None:
     )
     output = result.stdout + result.stderr
     assert result.returncode == 0, output
+    expected = re.sub(r"[\d.,]+(?= (?:s|boxes/s)\b)", "...", expected)  # times differ
     if expected.strip():
         assert doctest.OutputChecker().check_output(expected, output, _FLAGS), output
