@@ -38,7 +38,7 @@ html_title = "hashnms"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-pygments_dark_style = "one-dark"  # the usual one underlines names, as if they were links
+pygments_dark_style = "github-dark"  # the usual one underlines names, as if they were links
 copybutton_exclude = ".linenos, .gp, .go"  # copies what was typed: no prompts, no output
 
 # --- Markdown, so that pages read well on GitHub, too
