@@ -75,7 +75,7 @@ def test_examples_share_names_and_commands_are_compared_with_their_output(tmp_pa
         "```console\n$ hashnms --version\nhashnms ...\n```\n\n```console\n$ hashnms --version\nanother\n```\n"
     )
     *right, wrong = examples_of(page)
-    names = {}
+    names: dict[str, object] = {}
     for example in right:
         example.run(page, names)
     assert names["c"] == 2
