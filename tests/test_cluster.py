@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hashnms
-from hashnms import Suppression, files, nms, regions, tables
-from hashnms._tiles import Tiles
+from hashnms import Suppression, files, nms, tables
 from hashnms.cli import app
 from hashnms.synthetic import make_scene
 from tests.support.boxes import BOX_KINDS
@@ -185,20 +184,6 @@ def test_whole_numbers_are_computed_alike_in_all_tiles():
     assert gathered(kept).column("row").to_pylist() == sorted(
         nms(boxes, table.column("score").to_numpy(), 0.3).tolist()
     )
-
-
-def test_regions_that_meet_share_a_tile():
-    rng = np.random.default_rng(6)
-    boxes = BOX_KINDS["random"](rng, 300)
-    region = regions(boxes, 0.3)
-    tiles = Tiles.of(rng.normal(70, 30, (500, 2)), 20)
-    assert 10 <= tiles.count <= 30
-    numbers, tile = tiles.touched(region)
-    in_tile = np.zeros((300, tiles.count), bool)
-    in_tile[numbers, tile] = True
-    assert in_tile.sum() == len(numbers)
-    meet = ((region[:, None, :2] <= region[None, :, 2:]) & (region[None, :, :2] <= region[:, None, 2:])).all(axis=2)
-    assert ((in_tile.astype(int) @ in_tile.T.astype(int)) > 0)[meet].all()
 
 
 # Files.

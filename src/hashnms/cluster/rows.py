@@ -16,6 +16,7 @@ from ray.data.expressions import monotonically_increasing_id
 
 from hashnms import set_num_threads
 from hashnms._arrow import Arrays, BadRow
+from hashnms._tiles import UnusualSize
 from hashnms.tables import Columns
 
 Function = Callable[..., pa.Table]
@@ -102,6 +103,8 @@ def located(table: pa.Table, columns: Columns, row: str) -> Iterator[None]:
     """An error about a bad row of this table names its number."""
     try:
         yield
+    except UnusualSize as error:
+        raise RowError(table.column(row)[error.row].as_py(), str(error)) from None
     except ValueError:
         try:
             Arrays.of(table.select(columns.names), columns).explain(columns)
