@@ -40,11 +40,19 @@ class RowError(ValueError):
         return RowError, (self.row, self.problem)  # not by its args, which Ray writes to
 
 
-def numbered(dataset: Any, row: str | None) -> tuple[Any, str]:
-    """A dataset with a column of numbers that order its rows, and the name of that."""
-    if row is None:
-        return dataset.with_column(ROW, monotonically_increasing_id()), ROW
-    return dataset, row
+def numbered(dataset: Any, row: str | None) -> tuple[Any, str, pa.Table]:
+    """A dataset with a column of numbers that order its rows, the name of that, and no rows of all its columns."""
+    schema = dataset.schema()
+    empty = pa.schema(list(zip(schema.names, schema.types, strict=True))).empty_table()
+    if row is not None:
+        return dataset, row, empty
+    numbers = pa.array([], pa.int64())
+    return dataset.with_column(ROW, monotonically_increasing_id()), ROW, empty.append_column(ROW, numbers)
+
+
+def with_columns(dataset: Any, empty: pa.Table) -> Any:
+    """A dataset that has columns even if it has no rows: Ray forgets them where a function made every block empty."""
+    return ray.data.from_arrow(empty).union(dataset)
 
 
 def mapped(dataset: Any, function: Function, **arguments: Any) -> Any:

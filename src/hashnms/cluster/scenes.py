@@ -28,6 +28,7 @@ from hashnms.cluster.rows import (
     mapped,
     numbered,
     row_order,
+    with_columns,
     with_hashed_group,
 )
 from hashnms.hashing import IoUHash, hash_family
@@ -85,8 +86,9 @@ def scene(
     given = {"label": label, "boxes": boxes, "score": score, "box_format": box_format}
     columns = columns_of(dataset, row, image=None, **given)
     tile_boxes, gather = _settings.count_value("tile_boxes", tile_boxes), _settings.count_value("gather", gather)
-    known = scene_of(chain, columns, ROW if row is None else row, tile_boxes=tile_boxes, gather=gather)
-    return by_steps(numbered(dataset, row)[0], chain, known)
+    dataset, row, empty = numbered(dataset, row)
+    known = scene_of(chain, columns, row, tile_boxes=tile_boxes, gather=gather)
+    return with_columns(by_steps(dataset, chain, known), _without(empty, [ROW]))
 
 
 @dataclass(frozen=True)

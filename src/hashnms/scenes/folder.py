@@ -105,11 +105,11 @@ def _claim(folder: Folder, work: dict[str, Any]) -> None:
 
 
 def _check_same(folder: Folder, there: dict[str, Any], work: dict[str, Any]) -> None:
-    for name in work:
-        if there.get(name) != work[name]:
+    for name, value in work.items():
+        if there.get(name) != value:
             raise FileError(
                 f"folder must be that of the same call, or empty, got {folder.path} "
-                f"with another {name}: {there.get(name)}, not {work[name]}"
+                f"with another {name}: {there.get(name)}, not {value}"
             )
 
 
