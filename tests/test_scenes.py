@@ -358,6 +358,35 @@ def test_a_folder_of_another_call_is_refused(tmp_path):
     assert work.exists()
 
 
+def test_a_call_that_is_killed_while_it_cleans_up_does_not_block_the_next(tmp_path, monkeypatch):
+    scene = make_scene("aerial", 3000)
+    arguments = (tmp_path / "in.parquet", tmp_path / "out.parquet", "nms:0.5")
+    pq.write_table(table_of(scene.boxes, scene.scores), arguments[0])
+    for files in range(10):
+        left = [files]
+
+        def remove(path, left=left, remove=scenes.folder._remove):
+            left[0] -= path.suffix != ".new"
+            if left[0] < 0:
+                raise Stop
+            remove(path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(scenes.folder, "_remove", remove)
+            try:
+                scenes.suppress(*arguments, memory=500 * ROW, folder=tmp_path / "work")
+            except Stop:
+                pass
+            else:
+                break
+        whole = arguments[1].read_bytes()
+        arguments[1].unlink()
+        scenes.suppress(*arguments, memory=500 * ROW, folder=tmp_path / "work")
+        assert arguments[1].read_bytes() == whole
+        assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "out.parquet"}
+    assert files > 1
+
+
 def test_one_process_at_a_time_works_in_a_folder(tmp_path):
     scene = make_scene("aerial", 3000)
     source, work = tmp_path / "in.parquet", tmp_path / "work"
