@@ -323,13 +323,16 @@ def test_a_process_that_is_killed_at_random_moments_goes_on_to_the_same_bytes(tm
         process = subprocess.Popen(command)
         try:
             assert process.wait(rng.uniform(0.3, 1.1) * seconds) == 0
-            break
+            if kills:
+                break
+            out.unlink()
+            seconds /= 2  # the machine is faster than it was: no call has been killed
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1
+            seconds *= 1.2
             assert not out.exists() or out.read_bytes() == whole
-    assert kills or seconds < 1
     assert out.read_bytes() == whole
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "out.parquet"}
 
