@@ -20,7 +20,7 @@ HEADLINE_BEGIN, HEADLINE_END = "<!-- written by benchmarks.page -->", "<!-- unti
 HEADLINE_PEERS = ["torchvision", "lsnms", "powerboxes nms", "OpenCV", "onnxruntime", "plain loop"]
 
 INTRODUCTION = """\
-# Side by side with every peer
+# Benchmarks: hashnms and its peers
 
 How fast hashnms is compared with other packages on the same boxes, on one thread. A ratio says how many times as long a
 peer takes as hashnms, in the same run.
@@ -42,7 +42,8 @@ METHOD = """\
 - **Answers** are checked before a time counts. Our NMS is compared with a plain loop up to 45,000 boxes. With more
   boxes, where it may go tile by tile, it is compared with NMS of all boxes at once. Our HNMS is compared with the
   reference up to 10,000 boxes, and with a plain hash map beyond. The answers of peers are compared with ours.
-- **`*`** marks a peer that keeps other boxes. The list below the table says what differs.
+- **`*`** marks a peer that keeps other boxes. The list below the table says what differs: *3 boxes missing, 1 more, of
+  9* means that it lacks 3 of the 9 right boxes and keeps 1 wrong one.
 - ***> 1 min*** means that a call would take longer than a minute, estimated from how its time grew so far.
   ***> 4 GB*** means that it would need more memory than that.
 - **The exponent** below a table says how time grows: 1 is linear, 2 is quadratic.
@@ -164,7 +165,7 @@ def summary(record: dict[str, Any]) -> Iterator[str]:
         for work in (work for work in family.works if work[1] == SUMMARY_BOXES):
             ratios = [f"{peer} {tables.ratio_cell(family, work, peer)}" for peer in family.peers]
             milliseconds = 1e3 * (family.seconds(work, family.ours) or 0.0)
-            yield f"- **{title}**, {work[1]:,} boxes: {family.ours} takes {milliseconds:.1f} ms. {', '.join(ratios)}."
+            yield f"- **{title}**, {work[1]:,} boxes: {family.ours} takes {milliseconds:.1f} ms. Peers: {', '.join(ratios)}."
     cases = list(ahead(record))
     if cases:
         number, largest = f"{len(cases)} case{'s'[: len(cases) - 1]}", max(case.boxes for case in cases)

@@ -253,7 +253,7 @@ def test_the_page_begins_with_our_time_and_the_ratios_of_the_peers():
     )
     record = {"machine": "", "versions": {}, "families": {"nms-0.5": {"title": "A title", "results": results}}}
     beginning, _, _ = "\n".join(page(record)).partition("## How it was measured")
-    assert "- **A title**, 45,000 boxes: hashnms nms takes 4.5 ms. quick 3.0x, other 5.0x *.\n" in beginning
+    assert "- **A title**, 45,000 boxes: hashnms nms takes 4.5 ms. Peers: quick 3.0x, other 5.0x *.\n" in beginning
     assert "in 1 case, none with more than 10 boxes.\n" in beginning
 
 
