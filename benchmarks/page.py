@@ -76,8 +76,8 @@ The same scenes, boxes with a score of at least 0.001. OpenCV takes only integer
 million boxes on, no peer finishes within a minute, so our answer is not checked there.
 """,
     "hnms": """\
-The same scenes. The paper's own code is in no package registry, so it is not measured. Two stand-ins are: a compiled
-hash map that takes a logarithm and a power for each box (`benchmarks/plain_loops.cpp`), and NumPy with `unique`.
+The same scenes. The paper's own code is in no package registry, so it is not measured. Instead there are a compiled hash
+map that takes a logarithm and a power for each box (`benchmarks/plain_loops.cpp`), and NumPy with `unique`.
 """,
     "presets": """\
 All scenes of `hashnms.synthetic`: a parking lot, a shelf, a crowd, an aerial view.
@@ -113,13 +113,14 @@ QUALITY = """\
 How much accuracy each method keeps. The input is raw boxes of real detectors on crowded images with ground truth. The
 9,000 best boxes of each class go in (P1), and 1,000 boxes in total come out. NMS is at IoU 0.5, Soft-NMS has sigma 0.5.
 The tables show mAP@0.5 in percent, COCO style, by `hashnms.evaluate` with faster-coco-eval. *HNMS* replaces NMS,
-*HNMS + NMS* is HNMS in front of NMS. The tables and figures are those of the paper, with other detectors and images.
+*HNMS + NMS* is HNMS in front of NMS. Tables and figures have the form of the paper's, with other detectors and images.
 """
 
 AGREEMENT = """\
 *time* is relative to NMS. For the later algorithms it includes a Python loop over the classes. *recall* and
 *precision* compare the first 1,000 boxes with the first 1,000 of NMS. A method that keeps duplicates has less room for
-other boxes among its first 1,000. *matched* also counts a box that overlaps one of the other method.
+other boxes among its first 1,000. *matched* also counts a box that overlaps a box of the other
+method.
 """
 
 
@@ -164,8 +165,8 @@ def summary(record: dict[str, Any]) -> Iterator[str]:
         title, family = record["families"][name]["title"], tables.Family(record["families"][name]["results"])
         for work in (work for work in family.works if work[1] == SUMMARY_BOXES):
             ratios = [f"{peer} {tables.ratio_cell(family, work, peer)}" for peer in family.peers]
-            milliseconds = 1e3 * (family.seconds(work, family.ours) or 0.0)
-            yield f"- **{title}**, {work[1]:,} boxes: {family.ours} takes {milliseconds:.1f} ms. Peers: {', '.join(ratios)}."
+            ours = f"{family.ours} takes {1e3 * (family.seconds(work, family.ours) or 0.0):.1f} ms"
+            yield f"- **{title}**, {work[1]:,} boxes: {ours}. Peers: {', '.join(ratios)}."
     cases = list(ahead(record))
     if cases:
         number, largest = f"{len(cases)} case{'s'[: len(cases) - 1]}", max(case.boxes for case in cases)
