@@ -76,8 +76,8 @@ The same scenes, boxes with a score of at least 0.001. OpenCV takes only integer
 million boxes on, no peer finishes within a minute, so our answer is not checked there.
 """,
     "hnms": """\
-The same scenes. The paper's own code is in no package registry, so it is not measured. Instead there are a compiled hash
-map that takes a logarithm and a power for each box (`benchmarks/plain_loops.cpp`), and NumPy with `unique`.
+The same scenes. The paper's own code is in no package registry, so it is not measured. Instead there are a compiled
+hash map that takes a logarithm and a power for each box (`benchmarks/plain_loops.cpp`), and NumPy with `unique`.
 """,
     "presets": """\
 All scenes of `hashnms.synthetic`: a parking lot, a shelf, a crowd, an aerial view.
