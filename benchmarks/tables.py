@@ -9,7 +9,7 @@ from benchmarks.compare import TOO_LONG, TOO_MUCH, fitted_exponent
 
 #: The growth of time is fitted from this many boxes on.
 GROWTH_FROM = 10_000
-#: The exponent that the growth of our time should not exceed.
+#: Our aim for the exponent of our time.
 GREATEST_EXPONENT = 1.1
 
 Results = list[dict[str, Any]]
@@ -38,7 +38,7 @@ class Family:
         return theirs / ours if theirs and ours else None
 
     def exponent(self, peer: str) -> float | None:
-        """The exponent of the time over the size, if a workload has several sizes."""
+        """How time grows with the size, if a workload has several sizes."""
         points = [
             (work[1], seconds)
             for work in self.works
@@ -68,7 +68,7 @@ def ratio_table(results: Results) -> Iterator[str]:
             cells = [ratio_cell(family, work, peer) for peer in family.others]
             yield [*([work[0]] if several else []), f"{work[1]:,}", f"{1e9 * ours / work[1]:,.0f}", *cells]
 
-    header = [*(["workload"] if several else []), "boxes", f"{family.ours}, ns a box", *family.others]
+    header = [*(["workload"] if several else []), "boxes", f"{family.ours}, ns per box", *family.others]
     yield from rows(header, body(), left=1 if several else 0)
     yield from differences(family)
     exponents = {peer: family.exponent(peer) for peer in [family.ours, *family.others]}
@@ -76,7 +76,7 @@ def ratio_table(results: Results) -> Iterator[str]:
     if known:
         missed = [peer for peer in family.of_hashnms if (exponents[peer] or 0.0) > GREATEST_EXPONENT]
         verdict = f" Our aim, at most {GREATEST_EXPONENT}, is missed by {', '.join(missed)}." if missed else ""
-        yield f"Exponent of the time, fitted from {GROWTH_FROM:,} boxes on: {', '.join(known)}.{verdict}\n"
+        yield f"Exponent of time over boxes, fitted from {GROWTH_FROM:,} boxes on: {', '.join(known)}.{verdict}\n"
 
 
 def ratio_cell(family: Family, work: tuple[str, int], peer: str) -> str:
@@ -93,7 +93,7 @@ def shown(ratio: float) -> str:
 
 
 def differences(family: Family) -> Iterator[str]:
-    """How the answers of peers differ from ours."""
+    """Where the answers of peers differ from ours."""
     for peer in family.others:
         found: dict[str, list[str]] = {}
         for work in family.works:
@@ -107,7 +107,7 @@ def differences(family: Family) -> Iterator[str]:
 
 
 def kept_table(results: Results) -> Iterator[str]:
-    """For approximations: the share of the exact method's boxes they keep, and the share of theirs that it keeps."""
+    """For peers that approximate: recall and precision of their boxes against those of the exact method."""
     family = Family(results)
     approximate = [
         peer for peer in family.others if any(family.answer(work, peer).startswith("recall") for work in family.works)
@@ -126,13 +126,13 @@ def kept_table(results: Results) -> Iterator[str]:
 
 
 def memory_table(memory: dict[str, Any]) -> Iterator[str]:
-    yield f"The most memory that a call takes beside its input, with {memory['boxes']:,} boxes, in bytes a box:\n"
+    yield f"Peak memory of a call on top of its input, with {memory['boxes']:,} boxes, in bytes per box:\n"
     body = (
         [kind, peer, taken if isinstance(taken, str) else f"{taken / memory['boxes']:,.0f}"]
         for kind, peers in memory["bytes"].items()
         for peer, taken in peers.items()
     )
-    yield from rows(["", "peer", "bytes a box"], body, left=2)
+    yield from rows(["", "peer", "bytes per box"], body, left=2)
 
 
 def hashes_tables(measured: Results) -> Iterator[str]:

@@ -241,6 +241,22 @@ def test_the_page_shows_ratios_what_differs_and_how_time_grows():
     assert fitted_exponent([(10, 1.0), (100, 10.0)]) == pytest.approx(1.0)
 
 
+def test_the_page_begins_with_our_time_and_the_ratios_of_the_peers():
+    results = results_of(
+        [
+            ("hashnms nms", lambda size: size * 1e-7, "same"),
+            ("hashnms hnms", lambda size: size * 1e-8, "recall 90.0%, precision 80.0%"),
+            ("quick", lambda size: 2e-7 if size == 10 else size * 3e-7, "same"),
+            ("other", lambda size: size * 5e-7, "3 boxes missing, 0 more, of 9"),
+        ],
+        sizes=(10, 45_000),
+    )
+    record = {"machine": "", "versions": {}, "families": {"nms-0.5": {"title": "A title", "results": results}}}
+    beginning, _, _ = "\n".join(page(record)).partition("## How it was measured")
+    assert "- **A title**, 45,000 boxes: hashnms nms takes 4.5 ms. Peers: quick 3.0x, other 5.0x *.\n" in beginning
+    assert "in 1 case, none with more than 10 boxes.\n" in beginning
+
+
 def test_the_page_shows_average_precision(tmp_path):
     numbers: dict[str, Any] = {"map": 0.3, "recall_50": 0.8, "boxes": 5}
     kinds = ["recall_of_nms", "precision_of_nms", "matched_recall_of_nms", "matched_precision_of_nms"]
