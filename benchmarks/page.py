@@ -1,4 +1,4 @@
-"""docs/explanation/benchmarks.md, its plots and the README's headline, from the results of `python -m benchmarks`.
+"""Make docs/explanation/benchmarks.md, its plots and the README's headline from the results of `python -m benchmarks`.
 
 python -m benchmarks.page RESULTS
 """
@@ -15,7 +15,7 @@ from benchmarks.record import COMMITTED, load, write
 
 REPOSITORY = Path(__file__).parent.parent
 IMAGES = "../images"  # beside the page's folder
-#: What stands between these lines of the README is written here.
+#: The text between these lines of the README is written here.
 HEADLINE_BEGIN, HEADLINE_END = "<!-- written by benchmarks.page -->", "<!-- until here -->"
 HEADLINE_PEERS = ["torchvision", "lsnms", "powerboxes nms", "OpenCV", "onnxruntime", "plain loop"]
 
@@ -45,7 +45,7 @@ of it in two minutes and says which ratios fell.
 ![Seconds over boxes, Soft-NMS]({images}/benchmarks-soft-nms.svg)
 """
 
-#: What a reader should know of a family.
+#: What a reader should know about a family.
 NOTES = {
     "nms-0.5": """\
 Parking-lot scenes of `hashnms.synthetic`, float32. `hnms:0.7/1` is HNMS with alpha 0.7 and one hash: no NMS, but the
@@ -82,7 +82,7 @@ One image of each set, before any suppression.
 """,
 }
 
-#: Why a peer is ahead of something of ours with ten boxes.
+#: Why a peer is faster than one of ours with ten boxes.
 REASONS = {
     "hashnms nms": "with ten boxes a call takes about a microsecond, most of it Python's and NumPy's",
     "hashnms hnms:0.7/4": "four hashes are four passes, each with a cost of its own, most of it with few boxes",
@@ -106,9 +106,9 @@ Time against that of NMS; of the later algorithms it includes a loop over the cl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, nargs="?", default=COMMITTED, help="what python -m benchmarks wrote")
+    parser.add_argument("results", type=Path, nargs="?", default=COMMITTED, help="the output of python -m benchmarks")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "docs/explanation/benchmarks.md", help="the page")
-    parser.add_argument("--readme", type=Path, help="a README whose headline is to be written")
+    parser.add_argument("--readme", type=Path, help="a README whose headline is written")
     arguments = parser.parse_args()
     record = load(arguments.results)
     write(arguments.output, "\n".join(page(record)).rstrip() + "\n")
@@ -136,7 +136,7 @@ def page(record: dict[str, Any]) -> Iterator[str]:
 
 
 def behind(record: dict[str, Any]) -> Iterator[str]:
-    """Where a peer is faster than what we have beside it."""
+    """Where a peer is faster than our counterpart."""
     yield "## Where a peer is ahead\n"
     found = []
     for family in record["families"].values():
@@ -183,7 +183,7 @@ def draw(record: dict[str, Any], folder: Path) -> None:
 
 
 def headline(record: dict[str, Any]) -> Iterator[str]:
-    """The README's table: exact NMS against what people have."""
+    """The README's table: exact NMS compared with the usual ones."""
     of_thresholds = [tables.Family(record["families"][name]["results"]) for name in ("nms-0.5", "nms-0.7")]
     sizes = [size for _, size in of_thresholds[0].works]
 
