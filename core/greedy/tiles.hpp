@@ -106,7 +106,8 @@ class Tiles {
   static Tiles dividing(const Input<T, Score>& input, const LargeArray<uint32_t>& rows, const Reach& reach,
                         size_t wanted) {
     std::vector<Region> sample;
-    for (size_t k = 0; k < std::min(rows.size(), std::max(kSamplePerTile * wanted, kLeastSample)); ++k) {
+    const size_t sampled = std::max(kSamplePerTile * wanted, std::min(kGoodSample, rows.size() / kSamplePerTile));
+    for (size_t k = 0; k < std::min(rows.size(), sampled); ++k) {
       const size_t place = (k * 0x9e3779b97f4a7c15u >> 32) * rows.size() >> 32;  // scattered, but the same in every run
       sample.push_back(reach.region(input.corners(rows[place])));
     }
@@ -159,7 +160,7 @@ class Tiles {
   }
 
  private:
-  static constexpr size_t kSteps = Ruler::kSteps, kSamplePerTile = 64, kLeastSample = 2048;
+  static constexpr size_t kSteps = Ruler::kSteps, kSamplePerTile = 64, kGoodSample = 2048;
   static constexpr double kMostTouched = 1.3;
 
   // Calls use(tile) for all that a region touches.
