@@ -23,7 +23,7 @@ from hashnms._tiles import Tiles
 from hashnms.synthetic import make_scene
 
 #: As in core/support/tuning.hpp.
-TILES_PER_THREAD, BOXES_PER_TILE = 2, 2**19
+TILES_PER_THREAD, BOXES_PER_TILE = 3, 2**19
 ROUNDS = 5
 
 
