@@ -51,7 +51,8 @@ def tile_seconds(
     """Of each round, of each tile."""
     rows, rounds = np.arange(len(boxes)), []
     while len(rows):
-        starts, numbers, copies = Tiles.of(boxes[rows][:: len(rows) // 4096 + 1], wanted).touched(boxes[rows], threshold)
+        tiles = Tiles.of(boxes[rows[:: len(rows) // 4096 + 1]], wanted)
+        starts, numbers, copies = tiles.touched(boxes[rows], threshold)
         undecided, of_round = np.zeros(len(rows), int), []
         for begin, end in pairwise(starts.tolist()):
             part, is_open = numbers[begin:end], copies[begin:end] > 0
