@@ -13,7 +13,8 @@
 
 namespace hashnms::bindings {
 
-// Values that are made from parameters. Use it only while holding Python's lock; where Python has none, the mutex is one.
+// Values that are made from parameters. Use it only while holding Python's lock. A free-threaded Python has none: there
+// the mutex guards it.
 template <class Value, class... Parameters>
 class Latest {
  public:
