@@ -1,4 +1,4 @@
-// A Bloom filter with one bit a hash: says of a hash that it was not added, or that it may have been.
+// A Bloom filter with one bit per hash: a hash was certainly not added, or it may have been.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace hashnms {
 
 class BloomFilter {
  public:
-  // Of 32 * words bits; words are a power of two.
+  // Has 32 * words bits; words must be a power of two.
   explicit BloomFilter(size_t words) : words_(words, Filled::with_zeros), shift_(32 - std::countr_zero(words)) {}
 
   HASHNMS_INLINE bool may_have(uint32_t hash) const {
@@ -28,7 +28,7 @@ class BloomFilter {
   size_t words() const { return words_.size(); }
 
  private:
-  // The five bits that follow those which name the word.
+  // The five bits after those that choose the word.
   HASHNMS_INLINE uint32_t bit_of(uint32_t bits) const { return bits >> std::max(shift_ - 5, 0) & 31; }
 
   LargeArray<uint32_t> words_;

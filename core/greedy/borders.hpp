@@ -1,4 +1,4 @@
-// The plane divided by given borders, and which boxes touch which tile: for scenes that no call holds.
+// The plane divided by given borders, and which boxes touch which tile: for scenes too large for one call.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,17 @@
 namespace hashnms {
 
 // Columns, each cut into tiles, which are numbered column by column. A region touches the tiles from that of its first
-// corner to that of its last: regions that meet touch one tile at least in common.
+// corner to that of its last, so two regions that intersect have at least one tile in common.
 class Borders {
  public:
-  // `across` between columns; `down` between the tiles of a column, those of column c from row_starts[c] on. Sorted.
+  // `across`: borders between columns. `down`: borders between the tiles of a column; those of column c start at
+  // row_starts[c]. Both are sorted.
   Borders(std::span<const double> across, std::span<const double> down, std::span<const int64_t> row_starts)
       : across_(across), down_(down), row_starts_(row_starts) {}
 
   size_t num_tiles() const { return down_.size() + across_.size() + 1; }
 
-  // Calls use(tile) for all that a region touches.
+  // Calls use(tile) for every tile that a region touches.
   template <class Use>
   HASHNMS_INLINE void for_each_touched(const Region& region, const Use& use) const {
     for (size_t column = place_of(across_, region.x1);; ++column) {
@@ -53,7 +54,7 @@ class Borders {
   std::span<const int64_t> row_starts_;
 };
 
-// Of each tile the rows of the boxes that touch it, increasing.
+// For each tile, the rows of the boxes that touch it, in increasing order.
 struct Touches {
   std::vector<int64_t> starts;  // of the tiles; and the end
   std::vector<int64_t> rows;

@@ -17,8 +17,8 @@
 
 namespace hashnms {
 
-// Whether that is faster than all labels at once, from a sample of the labels: it is with many labels, or with so many
-// boxes that they leave the cache; and no label may keep one thread busy alone.
+// Whether label by label is faster than all labels at once, judged by a sample. It is if there are many labels, or too
+// many boxes for the cache. And no label may be so large that one thread alone works on it.
 template <class T, class Score>
 bool labels_serve(const Input<T, Score>& input, size_t threads) {
   if (!input.labels || input.count < tuning::kManyForLabels) return false;
@@ -35,7 +35,7 @@ bool labels_serve(const Input<T, Score>& input, size_t threads) {
   return labels >= enough_labels && are_balanced;
 }
 
-// The kept rows by rank. keep(boxes) moves those of one label that are kept to the front.
+// The kept rows by rank. keep(boxes) gets the boxes of one label and moves the kept ones to the front.
 template <class T, class Score, class Keep>
 LargeArray<uint32_t> nms_by_label(const Input<T, Score>& input, double score_threshold, size_t threads,
                                   const Keep& keep) {

@@ -1,4 +1,4 @@
-// Hashes of the cells that kept boxes are filed in.
+// Hashes of the cells that store kept boxes.
 //
 // The hash of a cell is the upper half of a sum: each number that names the cell, times a random factor. Two cells
 // share a hash for about one choice of factors in 2^31, and nobody knows the factors of a process, so nobody can choose

@@ -1,4 +1,4 @@
-// Greedy NMS of few boxes: each that is kept is tried on all that come after it, in vectors.
+// Greedy NMS of few boxes: each kept box is compared with all boxes after it, in vectors.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace hashnms::detail {
 
-// Boxes by rank, at most kFewRanked<T>, and of each the rank of the kept box that removes it: its own if it is kept.
+// Boxes by rank, at most kFewRanked<T>, and for each the rank of the kept box that removes it: its own if it is kept.
 template <class T>
 struct FewRanked {
   using Rank = LabelId<T>;  // as wide as T, for vectors
@@ -36,7 +36,7 @@ struct FewRanked {
       labels[k] = ranked.label(k);
       by[k] = kNobody;
     }
-    // Boxes that fill up the lanes have no area: they overlap nothing.
+    // Unused lanes hold boxes without area, which overlap nothing.
     for (size_t k = ranked.size(); k % kTogether != 0; ++k) boxes.set(k, {}), areas[k] = 0, labels[k] = 0, by[k] = 0;
   }
 

@@ -1,4 +1,4 @@
-// Classes of sizes and cells of centres, so that a box finds those that can overlap it enough in a few cells.
+// Classes of sizes and cells of centres: the boxes that can overlap a given box enough are all in a few cells.
 //
 // IoU > t needs t <= w1/w2 <= 1/t and |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), and the same for heights.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace hashnms {
 
-// What the least IoU of a suppressed box decides about the grid. Along one axis a box asks two cells in each of three
-// classes. Integers are held in doubles, for these run in vectors.
+// The numbers of the grid that follow from the least IoU of a suppressed box. Along one axis, a box searches two cells
+// in each of three classes. Integers are stored in doubles, so that the code runs in vectors.
 class GridGeometry {
  public:
   explicit GridGeometry(double least_iou)
@@ -30,7 +30,7 @@ class GridGeometry {
     return std::floor((exponent + ((-1.0 / 3.0 * mantissa + 2.0) * mantissa - 5.0 / 3.0)) * inverse_class_width_);
   }
 
-  // The first cell of a class that a box of this size and centre asks.
+  // The first cell of a class that a box of this size and centre searches.
   HASHNMS_INLINE double first_cell(double index, double size, double center) const {
     const double greatest_size = exp2_from_above((index + 1.0) * class_width_ + kLogError);
     const double reach = 0.5 * (size + greatest_size) * reach_ + std::abs(center) * 0x1p-50;
@@ -38,13 +38,13 @@ class GridGeometry {
   }
 
   HASHNMS_INLINE double cell_of(double position, double index) const {
-    // One over the pitch, which is at least as wide as what two boxes, one of this and one of a neighbouring class, can
-    // be apart in both directions: so a box asks two cells.
+    // One over the pitch. Take a box of this class and one of a neighbouring class that overlap enough: the pitch is at
+    // least twice the distance that their centres can have. So a box searches two cells.
     const double inverse_pitch = exp2_from_above(-((index + 1.0) * class_width_ + kLogError + pitch_exponent_));
     return std::floor(position * inverse_pitch);
   }
 
-  // An integer, up to 2^51 in size, as bits: those of the next one are 1 greater.
+  // The bits of an integer up to 2^51 in size; those of the next integer are greater by 1.
   HASHNMS_INLINE static uint64_t bits_of(double integer) { return std::bit_cast<uint64_t>(integer + 0x1.8p52); }
 
   // Whether boxes of this size or larger, with centres up to this far from 0, are within 2^44 cells of it. There the

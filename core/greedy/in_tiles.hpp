@@ -1,10 +1,9 @@
-// Exact NMS of many boxes tile by tile: what is looked up for one stays in the cache, and threads share them.
+// Exact NMS of many boxes, tile by tile: the tables of one tile stay in the cache, and threads share the tiles.
 //
-// Every tile is decided as a part of the scene (partial.hpp), with the boxes whose regions touch it; those that touch
-// several are open. Two boxes of which one suppresses the other touch a tile in common. So a box that is undecided in
-// every tile it touches is suppressed by none of the boxes kept so far, only perhaps by another undecided one. The
-// undecided boxes, a few in a hundred, are a scene of their own: the next round, with fewer tiles. The last round has
-// one tile and decides all.
+// Every tile is decided as a part of the scene (partial.hpp), with the boxes whose regions touch it. Boxes that touch
+// several tiles are open. If one box suppresses another, both touch a common tile. So if a box is undecided in every
+// tile it touches, no box kept so far suppresses it; another undecided box still may. The undecided boxes, a few in a
+// hundred, form a scene of their own: the next round, with fewer tiles. The last round has one tile and decides all.
 #pragma once
 
 #include <algorithm>
@@ -30,10 +29,10 @@
 
 namespace hashnms {
 
-// About so many boxes go into a tile; tests make it few.
+// The wanted number of boxes per tile; tests make it small.
 inline std::atomic<size_t> boxes_per_tile = tuning::kBoxesPerTile;
 
-// How many tiles are best for so many boxes.
+// The best number of tiles for this many boxes.
 inline size_t wanted_tiles(size_t boxes, size_t threads) {
   constexpr size_t kMostTiles = 60000;  // fewer than 2^16: they are numbered and counted in 16 bits
   const size_t for_threads =
@@ -48,7 +47,7 @@ class NmsInTiles {
              size_t threads)
       : input_(input), ids_(ids), plan_(plan), suppressors_(suppressors), threads_(threads) {}
 
-  // The kept ones of some rows, by rank.
+  // Which of some rows are kept, by rank.
   LargeArray<uint32_t> kept(LargeArray<uint32_t> rows) {
     const Reach reach(plan_.rule.least_iou);
     for (size_t most = rows.size(); rows.size() > 0;) {
@@ -60,7 +59,7 @@ class NmsInTiles {
   }
 
  private:
-  // One round; the rows that remain.
+  // One round. Returns the rows that remain.
   LargeArray<uint32_t> decide(LargeArray<uint32_t> rows, Tiles& tiles) {
     const TileClaims<Score> claims(input_, rows, tiles, threads_);
     rows = LargeArray<uint32_t>(0);  // the memory is needed
@@ -77,7 +76,7 @@ class NmsInTiles {
     return remaining(parts);
   }
 
-  // Those that no tile has decided; where suppressors are wanted also those whose suppressor is not certain.
+  // The rows that no tile has decided, and, if suppressors are wanted, the rows whose suppressor is not certain.
   LargeArray<uint32_t> remaining(const std::vector<Part>& parts) {
     size_t most = 0;
     for (const Part& part : parts) {
@@ -101,7 +100,7 @@ class NmsInTiles {
     return rows;
   }
 
-  // The first by rank of all that could.
+  // Keeps the first by rank of all boxes that suppress the row.
   void suppress(uint32_t row, uint32_t by) {
     if (!suppressors_.has(row) || input_.claim(suppressors_.of(row)) < input_.claim(by)) suppressors_.set(row, by);
   }

@@ -20,8 +20,8 @@ namespace hashnms {
 
 namespace detail {
 
-// Goes on until `stop` boxes are kept; where that is `most`, the limit, suppressors of the rest are still found if they
-// are wanted. An Index files kept boxes and finds one that overlaps a given box.
+// Goes on until `stop` boxes are kept. If `stop` is the limit `most` and suppressors are wanted, it still finds the
+// suppressors of the rest. An Index stores kept boxes and finds one that overlaps a given box.
 template <class T, class Index>
 HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most, Index& index,
                                Suppressors& suppressors) {
@@ -58,7 +58,7 @@ HASHNMS_VECTOR_CLONES static void keep_with_list(const OverlapRule<double>& rule
   keep_with_list_by(rule, ranked, stop, most, suppressors);
 }
 
-// Files the boxes kept so far.
+// Stores the boxes kept so far in the index.
 template <class T, class Index>
 void file_kept(const RankedBoxes<T>& boxes, Index& index) {
   constexpr size_t kBoxes = Index::Prepared::kBoxes;
@@ -87,7 +87,7 @@ decltype(auto) with_index(const Plan<T>& plan, const Use& use) {
   return use.template operator()<KeptPyramid<T, want_first, metric>>();
 }
 
-// Moves the boxes that are kept, `most` at most, to the front. Suppressors are the first by rank, so they want_first.
+// Moves the kept boxes, at most `most`, to the front. A suppressor is the first by rank, which needs want_first.
 template <bool want_first, Metric metric, class T>
 void keep_greedily(RankedBoxes<T>& ranked, const Plan<T>& plan, size_t most, Suppressors& suppressors) {
   if (plan.rule.threshold >= T(1)) return detail::keep_all(ranked, most, suppressors);

@@ -1,4 +1,4 @@
-// The boxes kept so far, chained together by the cell they are filed in.
+// The boxes kept so far, chained together by their cell.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace hashnms {
 
-// A box that looks for one that suppresses it.
+// A box for which a suppressor is searched.
 template <class T>
 struct Query {
   Corners<T> box;
@@ -23,8 +23,8 @@ struct Query {
   LabelId<T> label;
 };
 
-// A cell is known by its head: 1 + the position of the box kept first in it, 0 if there is none. The boxes themselves
-// stay where they are, in front of the ranked ones. A search wants the first by rank, or any.
+// A cell is identified by its head: 1 + the position of the box that was kept first in it, or 0 if there is none. The
+// boxes themselves stay at the front of the ranked boxes. A search returns the first by rank, or any.
 template <class T, bool want_first, Metric metric>
 class KeptChains {
  public:
@@ -34,7 +34,7 @@ class KeptChains {
         labels_(boxes.labelled() ? boxes.labels.data() : nullptr),
         next_(boxes.corners.size()) {}
 
-  // The next box, in no cell yet; its position.
+  // Adds the next box, in no cell yet. Returns its position.
   uint32_t add() {
     next_[count_] = kNone;
     return static_cast<uint32_t>(count_++);
@@ -45,7 +45,7 @@ class KeptChains {
 
   void fetch(uint32_t head) const { prefetch(&kept_[head == 0 ? 0 : head - 1]); }
 
-  // Lowers `found` to the position of a box in the cell that suppresses the query; whether the search is over.
+  // Lowers `found` to the position of a box in the cell that suppresses the query. Returns whether the search is over.
   HASHNMS_INLINE bool search(uint32_t head, const Query<T>& query, uint32_t& found) const {
     for (uint32_t position = head - 1; position != kNone; position = next_[position]) {
       const Corners<T>& other = kept_[position];

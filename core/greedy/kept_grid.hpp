@@ -1,8 +1,8 @@
-// The boxes kept so far, in a grid: a box asks only the cells where one with IoU above the threshold t can lie.
+// The boxes kept so far, in a grid: a box searches only the cells that can hold a box with IoU above the threshold t.
 //
-// Boxes are filed by the class of their width, the class of their height and the cell of their centre, whose pitch
-// follows the class (grid_geometry.hpp). Kept boxes overlap each other by t at most, so only a bounded number of them
-// fit into a cell.
+// Boxes are stored by the class of their width, the class of their height and the cell of their centre. The pitch of
+// the cells depends on the class (grid_geometry.hpp). Kept boxes overlap each other by at most t, so only a bounded
+// number of them fits into a cell.
 #pragma once
 
 #include <algorithm>
@@ -25,11 +25,11 @@
 
 namespace hashnms {
 
-// Where some boxes lie and which cells they ask, as sums (cell_hash.hpp).
+// The home cells of some boxes and the cells they search, as sums (cell_hash.hpp).
 struct GridCells {
   static constexpr size_t kBoxes = 32, kClasses = 3;
   uint64_t home[kBoxes];
-  // Of the first of the two cells along an axis that are asked in a class. The label is in those of x.
+  // The first of the two cells along an axis that are searched in a class. The sums of x include the label.
   uint64_t across[kClasses][kBoxes], down[kClasses][kBoxes];
 };
 
@@ -62,7 +62,7 @@ HASHNMS_INLINE void find_cells(const GridGeometry& grid_geometry, const double* 
   }
 }
 
-// Of up to kBoxes boxes; the rest is left over. Labels may be null.
+// For up to kBoxes boxes; the rest of the array is filled with copies. Labels may be null.
 template <class T>
 HASHNMS_INLINE void find_cells_of(const GridGeometry& geometry, const CellFactors& factors, const Corners<T>* boxes,
                                   const LabelId<T>* labels, size_t count, GridCells& cells) {
@@ -117,7 +117,7 @@ class KeptGrid {
     for (size_t k = 0; k < count; ++k) chains_.fetch(slots_.likely(hash_of_sum(cells.home[k])).head);
   }
 
-  // Takes the next kept box; one that suppresses nothing, as one without area, is not filed.
+  // Takes the next kept box. A box that suppresses nothing, such as one without area, is not stored.
   void add(const Corners<T>& box, LabelId<T>, const GridCells& cells, size_t k) {
     const uint32_t position = chains_.add();
     if (!can_overlap<metric>(box)) return;
@@ -169,8 +169,8 @@ class KeptGrid {
     return slot && chains_.search(slot->head, query, found);
   }
 
-  // A cell is occupied: notes it, and the four first cells from which it is asked. Their sums are less by one of these
-  // differences; the hash alone does not tell whether the lower half of the sum borrows from it.
+  // Notes that a cell is occupied, and the four first cells from which it is searched. Their sums are less by one of
+  // these differences; the hash alone does not tell whether the lower half of the sum borrows from it.
   void note(uint32_t hash) {
     occupied_.add(hash);
     asked_.add(hash);

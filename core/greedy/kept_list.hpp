@@ -26,7 +26,7 @@ class KeptList {
   void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
 
   void add(const Corners<T>& box, LabelId<T> label, const Prepared&, size_t) {
-    // Boxes that fill up the lanes have no area: they overlap nothing.
+    // Unused lanes hold boxes without area, which overlap nothing.
     if (size_ % kLanes == 0) blocks_.emplace_back();
     Block& block = blocks_.back();
     block.boxes.set(size_ % kLanes, box);

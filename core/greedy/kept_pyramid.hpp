@@ -1,6 +1,6 @@
 // The boxes kept so far, in pyramids of cells: for low thresholds, where boxes of very different sizes meet.
 //
-// Boxes are filed by shape (pyramid_shapes.hpp). The cells of a shape are as wide and as high as its smallest box, so
+// Boxes are stored by shape (pyramid_shapes.hpp). The cells of a shape are as wide and as high as its smallest box, so
 // boxes that hardly overlap are few to a cell. Above the cells of each shape lie blocks of 8 x 8 of them, above these
 // blocks of 8 x 8 blocks, up to the size of the largest box: a large box asks a few blocks and from there only what is
 // occupied, and may stop at the first box it meets.
@@ -48,7 +48,7 @@ class KeptPyramid {
 
   void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
 
-  // Takes the next kept box; one that suppresses nothing, as one without area, is not filed.
+  // Takes the next kept box. A box that suppresses nothing, such as one without area, is not stored.
   void add(const Corners<T>& corners, LabelId<T> label, const Prepared&, size_t) {
     const uint32_t position = chains_.add();
     if (!can_overlap<metric>(corners)) return;
@@ -150,7 +150,7 @@ class KeptPyramid {
   // The first of the groups of octaves whose boxes can be large enough for one in this group.
   uint32_t least_near(uint32_t group) const { return group - std::min(group, near_); }
 
-  // Whether the search is over.
+  // Returns whether the search is over.
   bool search_shape_of(uint32_t key, const Box& box, const Query<T>& query, uint32_t& found) const {
     const auto place = shape_places_.find(key);
     return place != shape_places_.end() && search_shape(shapes_[place->second], box, query, found);

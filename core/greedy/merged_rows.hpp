@@ -1,4 +1,4 @@
-// Lists of claims, each sorted, made one.
+// Merges sorted lists of claims into one.
 #pragma once
 
 #include <algorithm>

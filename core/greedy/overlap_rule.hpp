@@ -1,4 +1,4 @@
-// When one box suppresses another, and what that says about their sizes and places.
+// When one box suppresses another, and what follows for their sizes and places.
 #pragma once
 
 #include <algorithm>

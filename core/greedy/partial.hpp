@@ -1,8 +1,8 @@
-// Greedy NMS of part of a scene: what is certain about its boxes, whatever the rest of the scene holds.
+// Greedy NMS of part of a scene: what is certain about its boxes, whatever the rest of the scene is.
 //
-// A box is *open* if one outside of the part may overlap it. By rank, a box is suppressed if a kept box overlaps it;
-// else it is undecided if it is open or an undecided box overlaps it; else it is kept. What is kept or suppressed here
-// is so in the whole scene.
+// A box is *open* if a box outside of the part may overlap it. Boxes are decided by rank. A box is suppressed if a kept
+// box overlaps it. Otherwise it is undecided if it is open or an undecided box overlaps it. Otherwise it is kept. What
+// is kept or suppressed here is also kept or suppressed in the whole scene.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace hashnms {
 
-// A part of a scene, and what comes out of deciding it. Rows are those of the input.
+// A part of a scene, and the results of deciding it. Rows are rows of the input.
 struct Part {
   struct Undecided {
     uint32_t row, touched;  // how many tiles
@@ -52,8 +52,8 @@ struct Part {
 
 namespace detail {
 
-// Until `stop` boxes are kept or undecided: these are moved to the front of the ranked ones and into an array of their
-// own.
+// Goes on until `stop` boxes are kept or undecided. Kept boxes are moved to the front of the ranked ones, undecided
+// ones into an array of their own.
 template <class T, class Index>
 HASHNMS_INLINE void decide_until(Part& part, RankedBoxes<T>& ranked, RankedBoxes<T>& undecided, size_t stop,
                                  Index& index, Index& undecided_index) {
@@ -107,7 +107,7 @@ HASHNMS_VECTOR_CLONES static void decide_with_lists(Part& part, const OverlapRul
 
 }  // namespace detail
 
-// Moves the boxes that are certainly kept to the front. Suppressors are the first by rank, so they want_first.
+// Moves the boxes that are certainly kept to the front. A suppressor is the first by rank, which needs want_first.
 template <bool want_first, Metric metric, class T>
 void decide_part(Part& part, RankedBoxes<T>& ranked, const Plan<T>& plan) {
   RankedBoxes<T> undecided(ranked.size(), ranked.labelled());

@@ -1,4 +1,4 @@
-// What is decided about a call before its first box: when boxes suppress each other, and which index finds them.
+// What a call decides before its first box: when boxes suppress each other, and which index finds them.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace hashnms {
 
-// Up to so many boxes it is faster to try each kept one on all that come after it (few.hpp).
+// Up to this many boxes, it is faster to compare each kept box with all boxes after it (few.hpp).
 template <class T>
 inline constexpr size_t kFewRanked = tuning::kFewBytesRanked / sizeof(T);
 

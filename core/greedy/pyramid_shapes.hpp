@@ -58,7 +58,7 @@ struct PyramidShapes {
   }
 
  private:
-  // Some times the usual size.
+  // A multiple of the usual size.
   template <class T, class SizeOf>
   static double tile_of(std::vector<Corners<T>>& boxes, const SizeOf& size_of) {
     if (boxes.empty()) return 1.0;

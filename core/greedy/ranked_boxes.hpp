@@ -1,4 +1,4 @@
-// The boxes that take part, by decreasing score.
+// The boxes that take part in a call, by decreasing score.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace hashnms {
 
-// A box is known by its position in the order of keeping; kNone is none.
+// A kept box is identified by its position in the order of keeping; kNone means none.
 inline constexpr uint32_t kNone = ~uint32_t(0);
 
 template <class T>
@@ -26,8 +26,8 @@ struct RankedBox {
   uint32_t row;  // in the input
 };
 
-// Those kept are moved to the front as they are found, so that at any time the first `kept` are the kept ones, and
-// those from `next` on are still to be looked at.
+// Kept boxes are moved to the front. So at any time the first `kept` boxes are the kept ones, and the boxes from `next`
+// on are not decided yet.
 template <class T>
 struct RankedBoxes {
   LargeArray<Corners<T>> corners;
@@ -37,7 +37,7 @@ struct RankedBoxes {
 
   RankedBoxes(size_t count, bool labelled) : corners(count), labels(labelled ? count : 0), rows(count) {}
 
-  // Boxes whose claims are sorted.
+  // The boxes of sorted claims.
   template <class Score>
   RankedBoxes(const Input<T, Score>& input, const LabelIds<T>& ids, const Claims<Score>& claims)
       : RankedBoxes(claims.size(), input.labels != nullptr) {

@@ -1,4 +1,4 @@
-// Which shapes of a pyramid have boxes around a place, where boxes of all shapes can meet: few of them, mostly.
+// Which shapes of a pyramid have boxes around a place: usually few.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 
 namespace hashnms {
 
-// A Slot has `hash`, and `head`, which is 0 in an empty one.
+// A Slot has `hash` and `head`, which is 0 if it is empty.
 template <class Slot>
 class SlotTable {
  public:
@@ -25,7 +25,7 @@ class SlotTable {
     }
   }
 
-  // The slot of the hash, or an empty one that is to become it.
+  // The slot of the hash, or an empty one to be used for it.
   Slot& at(uint32_t hash) {
     if (4 * (used_ + 1) > 3 * slots_.size()) grow();
     size_t place = place_of(hash);
@@ -37,7 +37,7 @@ class SlotTable {
     return slots_[place];
   }
 
-  // The slot of the hash if nothing else has taken its place: a guess, to be fetched before it is needed.
+  // Probably the slot of the hash: a guess, to be fetched before it is needed.
   const Slot& likely(uint32_t hash) const { return slots_[place_of(hash)]; }
 
   size_t capacity() const { return slots_.size(); }

@@ -1,4 +1,4 @@
-// Of each box, which kept box removed it.
+// For each box, which kept box removed it.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace hashnms {
 
-// Rows of the input; -1 of a box that none has removed. Threads may set different rows at once.
+// Rows of the input; -1 for a box that was not removed. Threads may set different rows at the same time.
 class Suppressors {
  public:
-  // They are written to `rows`; null if they are not wanted.
+  // Suppressors are written to `rows`, which is null if they are not wanted.
   Suppressors(int64_t* rows, size_t count) : rows_(rows) {
     if (rows) std::fill_n(rows, count, -1);
   }
@@ -22,7 +22,7 @@ class Suppressors {
   void set(uint32_t row, uint32_t by) {
     if (rows_) rows_[row] = by;
   }
-  // Only these rows are kept after all: nothing was removed by another.
+  // Only these rows are kept after all: forgets what other rows removed.
   void forget_all_except(const LargeArray<uint32_t>& kept, size_t count) {
     if (!rows_) return;
     for (size_t row = 0; row < count; ++row) {

@@ -16,11 +16,11 @@
 
 namespace hashnms {
 
-// The claims of some rows of the input: in each of the tiles that a box touches.
+// The claims of some rows of the input, repeated in every tile that the box touches.
 template <class Score>
 class TileClaims {
  public:
-  // Tiles become one where the boxes touch so many, unlike the sample that these were made from, that they are no use.
+  // If the boxes touch so many tiles that tiles do not help, unlike the sample, all tiles become one.
   template <class T>
   TileClaims(const Input<T, Score>& input, const LargeArray<uint32_t>& rows, Tiles& tiles, size_t threads)
       : claims_(0) {
@@ -31,7 +31,7 @@ class TileClaims {
     starts_ = {0, rows.size()};
   }
 
-  // Those of one tile, greatest first.
+  // The claims of one tile, greatest first.
   Claims<Score> sorted(size_t tile) const {
     Claims<Score> claims(starts_[tile + 1] - starts_[tile]);
     std::copy(claims_.begin() + starts_[tile], claims_.begin() + starts_[tile + 1], claims.begin());
@@ -42,11 +42,11 @@ class TileClaims {
  private:
   static constexpr auto kSeveral = static_cast<uint16_t>(Tiles::kSeveral);
 
-  // Whether it is any use.
+  // Returns whether tiles help.
   template <class T>
   bool distribute(const Input<T, Score>& input, const LargeArray<uint32_t>& rows, const Tiles& tiles, size_t threads) {
     LargeArray<uint16_t> tile_of(rows.size());  // of each row; kSeveral of one that touches several
-    // Of each thread: how many in each tile; then where they go.
+    // For each thread: its number of claims in each tile, later the place of its next claim there.
     std::vector<std::vector<size_t>> places(threads, std::vector<size_t>(tiles.count()));
     for_each_piece_of(rows, threads, [&](size_t part, size_t begin, size_t end) {
       size_t* const counts = places[part].data();
@@ -77,7 +77,7 @@ class TileClaims {
     return true;
   }
 
-  // Calls use(part, begin, end) for pieces of the rows: each thread for those of its part.
+  // Calls use(part, begin, end) for pieces of the rows; each thread handles its own part.
   template <class Use>
   static void for_each_piece_of(const LargeArray<uint32_t>& rows, size_t threads, const Use& use) {
     run_parts(threads, [&](size_t part) {
@@ -86,7 +86,7 @@ class TileClaims {
     });
   }
 
-  // Gives each thread its place in each tile, in exchange for its counts; how many there are in all.
+  // Replaces the counts of each thread by its first place in each tile. Returns the total.
   size_t assign(std::vector<std::vector<size_t>>& counts_of_threads, size_t tiles) {
     size_t total = 0;
     for (size_t tile = 0; tile < tiles; ++tile) {

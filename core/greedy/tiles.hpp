@@ -1,4 +1,4 @@
-// The plane divided into tiles of about equal numbers of boxes.
+// The plane divided into tiles with about equal numbers of boxes.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace hashnms {
 
-// Part of a box around its centre. Two boxes of which one suppresses the other have regions that meet.
+// A part of a box around its centre. If one box suppresses another, their regions intersect.
 struct Region {
   double x1, y1, x2, y2;
 };
@@ -36,7 +36,7 @@ class Reach {
   }
 
  private:
-  // A little more, for rounding.
+  // With a small margin for rounding.
   HASHNMS_INLINE std::array<double, 2> along(double from, double to) const {
     const double center = 0.5 * from + 0.5 * to;
     const double reach = (0.5 * to - 0.5 * from) * share_ + std::abs(center) * 0x1p-50;
@@ -46,7 +46,7 @@ class Reach {
   double share_;
 };
 
-// Equal steps from one place to another; all before is in the first, all after in the last.
+// Equal steps from one place to another. Places before belong to the first step, places after to the last.
 struct Ruler {
   static constexpr size_t kSteps = 1024;
   double begin = 0.0, steps_per_unit = 0.0;
@@ -55,7 +55,7 @@ struct Ruler {
     const double steps = (place - begin) * steps_per_unit, last = kSteps - 1;
     return static_cast<int32_t>(steps > 0.0 ? (steps < last ? steps : last) : 0.0);
   }
-  // Over all of some sorted places except the outermost, which may be far out.
+  // Spans sorted places, without the outermost ones, which may be far out.
   static Ruler over(const std::vector<double>& places) {
     const size_t left_out = places.size() / 256;
     const double from = places[left_out], to = places[places.size() - 1 - left_out];
@@ -95,13 +95,13 @@ HASHNMS_VECTOR_CLONES static void locate(LocatedBoxes<double>& boxes, const Reac
 
 }  // namespace detail
 
-// Columns of about equal numbers of boxes, each cut into tiles of about equal numbers. Borders lie between the steps of
-// a fine ruler, so a place is looked up, not searched. A region touches the tiles from that of its first corner to that
-// of its last: regions that meet touch one tile at least in common.
+// Columns with about equal numbers of boxes, each cut into tiles with about equal numbers. Borders lie between the
+// steps of a fine ruler, so a place is looked up, not searched. A region touches the tiles from that of its first
+// corner to that of its last, so two regions that intersect have at least one tile in common.
 class Tiles {
  public:
-  // About so many tiles, from a sample of the boxes; fewer where boxes would touch too many of them, and one where that
-  // is no use.
+  // About this many tiles, from a sample of the boxes. Fewer if boxes would touch too many of them, and one if tiles do
+  // not help.
   template <class T, class Score>
   static Tiles dividing(const Input<T, Score>& input, const LargeArray<uint32_t>& rows, const Reach& reach,
                         size_t wanted) {
@@ -120,7 +120,7 @@ class Tiles {
   Tiles undivided() const { return Tiles(reach_); }
 
   size_t count() const { return count_; }
-  // Whether the region of a box touches one tile alone.
+  // Whether the region of a box touches only one tile.
   template <class T>
   HASHNMS_INLINE bool in_one(const Corners<T>& box) const {
     const Region region = reach_.region(box);
@@ -151,7 +151,7 @@ class Tiles {
   }
   static constexpr uint32_t kSeveral = ~uint32_t(0);
 
-  // How many the box touches.
+  // How many tiles the box touches.
   template <class Box>
   size_t touched(const Box& box) const {
     size_t count = 0;
@@ -163,7 +163,7 @@ class Tiles {
   static constexpr size_t kSteps = Ruler::kSteps, kSamplePerTile = 64, kGoodSample = 2048;
   static constexpr double kMostTouched = 1.3;
 
-  // Calls use(tile) for all that a region touches.
+  // Calls use(tile) for every tile that a region touches.
   template <class Use>
   HASHNMS_INLINE void for_each_touched(const Region& region, const Use& use) const {
     const int32_t y1 = y_ruler_.step(region.y1), y2 = y_ruler_.step(region.y2);
@@ -186,7 +186,7 @@ class Tiles {
     std::sort(xs.begin(), xs.end());
     std::sort(ys.begin(), ys.end());
     x_ruler_ = Ruler::over(xs), y_ruler_ = Ruler::over(ys);
-    // As many columns as let the fewest boxes cross a border.
+    // The number of columns with which the fewest boxes cross a border.
     const double across = width * x_ruler_.steps_per_unit, down = height * y_ruler_.steps_per_unit;
     const double best = std::sqrt(static_cast<double>(wanted) * down / across);
     const size_t most_columns = std::min<size_t>(wanted, 256);
@@ -205,7 +205,8 @@ class Tiles {
     }
   }
 
-  // Numbers the steps of a ruler by parts of about equal numbers of places, from `first` on; how many parts there are.
+  // Divides the steps of a ruler into parts with about equal numbers of places, and numbers them from `first` on.
+  // Returns the number of parts.
   static size_t divide(const Ruler& ruler, const std::vector<double>& sorted_places, size_t parts, size_t first,
                        uint32_t* numbers) {
     size_t part = 0, step = 0;
