@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import plots, tables
+from benchmarks.peers import OUR_NMS, OUR_NMS_OF_TENSORS
 from benchmarks.record import COMMITTED, load, write
 
 REPOSITORY = Path(__file__).parent.parent
 IMAGES = "images"
 #: What stands between these lines of the README is written here.
 HEADLINE_BEGIN, HEADLINE_END = "<!-- written by benchmarks.page -->", "<!-- until here -->"
-HEADLINE_PEERS = ["torchvision", "lsnms", "powerboxes nms", "OpenCV", "onnxruntime", "plain loop"]
+HEADLINE_SIZES = [100, 1_000, 10_000, 45_000, 100_000, 1_000_000]
+#: Peers that take tensors are compared with our call on tensors, those that take arrays with our call on arrays.
+TENSOR_PEERS = ["torchvision", "ultralytics TorchNMS"]
+ARRAY_PEERS = ["powerboxes nms", "lsnms", "OpenCV", "onnxruntime"]
 
 INTRODUCTION = """\
 # Side by side with every peer
@@ -142,8 +146,12 @@ def behind(record: dict[str, Any]) -> Iterator[str]:
     for family in record["families"].values():
         results = tables.Family(family["results"])
         for work in results.works:
-            of_ours = {name: results.seconds(work, name) for name in results.of_hashnms}
             for peer in results.peers:
+                of_ours = {
+                    name: results.seconds(work, name)
+                    for name in results.of_hashnms
+                    if name != OUR_NMS_OF_TENSORS.name or peer in TENSOR_PEERS
+                }
                 theirs = results.seconds(work, peer)
                 if theirs is None or results.answer(work, peer).startswith("recall"):
                     continue
@@ -183,16 +191,39 @@ def draw(record: dict[str, Any], folder: Path) -> None:
 
 
 def headline(record: dict[str, Any]) -> Iterator[str]:
-    """The README's table: exact NMS against what people have."""
-    of_thresholds = [tables.Family(record["families"][name]["results"]) for name in ("nms-0.5", "nms-0.7")]
-    sizes = [size for _, size in of_thresholds[0].works]
+    """The README's tables of exact NMS: tensors against tensors, arrays against arrays."""
+    at_half, at_seven = (tables.Family(record["families"][name]["results"]) for name in ("nms-0.5", "nms-0.7"))
+    tensors, arrays = OUR_NMS_OF_TENSORS.name, OUR_NMS.name
+    yield "**Tensors**, against `torchvision.ops.nms`:\n"
+    head = ["boxes", *(f"{who}, IoU {iou}" for iou in (0.5, 0.7) for who in ("torchvision", "hashnms"))]
+    body = (
+        [
+            f"{size:,}",
+            *(cell for family in (at_half, at_seven) for cell in beside(family, size, tensors, "torchvision")),
+        ]
+        for size in HEADLINE_SIZES
+    )
+    yield from tables.rows(head, body, left=0)
+    yield "**NumPy arrays**, IoU 0.5, and how many times as long as hashnms each takes:\n"
+    body = ([f"{size:,}", *array_cells(at_half, size, arrays)] for size in HEADLINE_SIZES)
+    yield from tables.rows(["boxes", "hashnms", *ARRAY_PEERS], body, left=0)
 
-    def cell(peer: str, size: int) -> str:
-        cells = (tables.ratio_cell(family, (family.works[0][0], size), peer) for family in of_thresholds)
-        return " / ".join(cell or "not measured" for cell in cells)
 
-    body = ([f"{size:,}", *(cell(peer, size) for peer in HEADLINE_PEERS)] for size in sizes)
-    yield from tables.rows(["boxes", *HEADLINE_PEERS], body, left=0)
+def beside(family: tables.Family, size: int, ours: str, peer: str) -> tuple[str, str]:
+    """The time of a peer, and ours with how many times as long the peer takes."""
+    work = (family.works[0][0], size)
+    theirs, seconds = family.seconds(work, peer), family.seconds(work, ours)
+    ratio = f" (**{tables.shown(theirs / seconds)}x** faster)" if theirs and seconds else ""
+    return tables.time_cell(family, work, peer), tables.time_cell(family, work, ours) + ratio
+
+
+def array_cells(family: tables.Family, size: int, ours: str) -> Iterator[str]:
+    work = (family.works[0][0], size)
+    yield tables.time_cell(family, work, ours)
+    for peer in ARRAY_PEERS:
+        ratio = tables.ratio_cell(family, work, peer)
+        timed = family.seconds(work, peer) is not None
+        yield tables.time_cell(family, work, peer) + (f" ({ratio})" if timed else "")
 
 
 def write_headline(record: dict[str, Any], readme: Path) -> None:

@@ -21,7 +21,7 @@ from benchmarks.families import FAMILIES
 from benchmarks.later_algorithms import LATER, matrix_nms
 from benchmarks.memory import peak_bytes
 from benchmarks.page import HEADLINE_BEGIN, HEADLINE_END, REPOSITORY, draw, of_set, page, write_headline
-from benchmarks.peers import ALPHA, HNMS, OUR_HNMS, OUR_NMS, Peer, Workload
+from benchmarks.peers import ALPHA, HNMS, OUR_HNMS, OUR_NMS, OUR_NMS_OF_TENSORS, Peer, Workload
 from benchmarks.plain import plain_nms, plain_soft_nms
 from benchmarks.quality import quality, sets_with_truth
 from benchmarks.quick import LEAST_SHARE, ratios
@@ -277,17 +277,20 @@ def test_the_headline_is_written_between_its_lines(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{HEADLINE_BEGIN}\nold\n{HEADLINE_END}\nafter\n")
     peers = [
-        ("ours", lambda size: size * 1e-8, "same"),
-        ("torchvision", lambda _: None, "over a minute"),
-        ("lsnms", lambda size: size * 2e-8, "same"),
+        (OUR_NMS.name, lambda size: size * 1e-8, "same"),
+        (OUR_NMS_OF_TENSORS.name, lambda size: size * 2e-8, "same"),
+        ("torchvision", lambda size: size * 1e-6, "same"),
+        ("lsnms", lambda size: size * 4e-8, "same"),
         ("OpenCV", lambda size: size * 0.5e-8, "3 boxes missing, 0 more, of 9"),
+        ("onnxruntime", lambda _: None, "over a minute"),
     ]
     record = {"families": {name: {"results": results_of(peers)} for name in ("nms-0.5", "nms-0.7")}}
     write_headline(record, readme)
     text = readme.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
-    cells = ["10,000", "> 1 min / > 1 min", "2.0x / 2.0x", "not measured / not measured", "0.50x * / 0.50x *"]
+    assert "| 10,000 | 10 ms | 0.20 ms (**50x** faster) | 10 ms | 0.20 ms (**50x** faster) |" in text
+    cells = ["10,000", "0.10 ms", "not measured", "0.40 ms (4.0x)", "0.050 ms (0.50x *)", "> 1 min"]
     assert f"| {' | '.join(cells)} |" in text
     assert "old" not in text
     write_headline(record, readme)
