@@ -16,8 +16,9 @@ from benchmarks.record import COMMITTED, load, write
 
 REPOSITORY = Path(__file__).parent.parent
 IMAGES = "images"
-#: What stands between these lines of the README is written here.
-HEADLINE_BEGIN, HEADLINE_END = "<!-- written by benchmarks.page -->", "<!-- until here -->"
+#: What stands between such lines of the README, of each block of `headline`, is written here.
+HEADLINE_BEGIN, HEADLINE_END = "<!-- benchmarks.page: {} -->", "<!-- end -->"
+HEADLINE_SIZE = 45_000
 HEADLINE_SIZES = [100, 1_000, 10_000, 45_000, 100_000, 1_000_000]
 #: Peers that take tensors are compared with our call on tensors, those that take arrays with our call on arrays.
 TENSOR_PEERS = ["torchvision", "ultralytics TorchNMS"]
@@ -190,22 +191,32 @@ def draw(record: dict[str, Any], folder: Path) -> None:
         plots.precision(groups["over_most_in"], f"{name}, P1 at each point", folder / f"benchmarks-{name}.svg")
 
 
-def headline(record: dict[str, Any]) -> Iterator[str]:
-    """The README's tables of exact NMS: tensors against tensors, arrays against arrays."""
-    at_half, at_seven = (tables.Family(record["families"][name]["results"]) for name in ("nms-0.5", "nms-0.7"))
-    tensors, arrays = OUR_NMS_OF_TENSORS.name, OUR_NMS.name
+def headline(record: dict[str, Any]) -> dict[str, list[str]]:
+    """What the README says of exact NMS, block by block."""
+    families = [tables.Family(record["families"][name]["results"]) for name in ("nms-0.5", "nms-0.7")]
+    return {"sentence": list(headline_sentence(families[0])), "tables": list(headline_tables(families))}
+
+
+def headline_sentence(family: tables.Family) -> Iterator[str]:
+    theirs, ours = beside(family, HEADLINE_SIZE, OUR_NMS_OF_TENSORS.name, "torchvision")
+    yield "**A drop-in replacement for `torchvision.ops.nms`: the same boxes in the same order.**"
+    yield f"**{HEADLINE_SIZE:,} boxes on one CPU core: {theirs} with torchvision, {ours} with hashnms.**"
+
+
+def headline_tables(families: list[tables.Family]) -> Iterator[str]:
+    """Tensors against tensors, arrays against arrays."""
     yield "**Tensors**, against `torchvision.ops.nms`:\n"
     head = ["boxes", *(f"{who}, IoU {iou}" for iou in (0.5, 0.7) for who in ("torchvision", "hashnms"))]
     body = (
         [
             f"{size:,}",
-            *(cell for family in (at_half, at_seven) for cell in beside(family, size, tensors, "torchvision")),
+            *(cell for family in families for cell in beside(family, size, OUR_NMS_OF_TENSORS.name, "torchvision")),
         ]
         for size in HEADLINE_SIZES
     )
     yield from tables.rows(head, body, left=0)
     yield "**NumPy arrays**, IoU 0.5, and how many times as long as hashnms each takes:\n"
-    body = ([f"{size:,}", *array_cells(at_half, size, arrays)] for size in HEADLINE_SIZES)
+    body = ([f"{size:,}", *array_cells(families[0], size)] for size in HEADLINE_SIZES)
     yield from tables.rows(["boxes", "hashnms", *ARRAY_PEERS], body, left=0)
 
 
@@ -213,13 +224,13 @@ def beside(family: tables.Family, size: int, ours: str, peer: str) -> tuple[str,
     """The time of a peer, and ours with how many times as long the peer takes."""
     work = (family.works[0][0], size)
     theirs, seconds = family.seconds(work, peer), family.seconds(work, ours)
-    ratio = f" (**{tables.shown(theirs / seconds)}x** faster)" if theirs and seconds else ""
+    ratio = f" ({tables.shown(theirs / seconds)}x faster)" if theirs and seconds else ""
     return tables.time_cell(family, work, peer), tables.time_cell(family, work, ours) + ratio
 
 
-def array_cells(family: tables.Family, size: int, ours: str) -> Iterator[str]:
+def array_cells(family: tables.Family, size: int) -> Iterator[str]:
     work = (family.works[0][0], size)
-    yield tables.time_cell(family, work, ours)
+    yield tables.time_cell(family, work, OUR_NMS.name)
     for peer in ARRAY_PEERS:
         ratio = tables.ratio_cell(family, work, peer)
         timed = family.seconds(work, peer) is not None
@@ -228,11 +239,14 @@ def array_cells(family: tables.Family, size: int, ours: str) -> Iterator[str]:
 
 def write_headline(record: dict[str, Any], readme: Path) -> None:
     text = readme.read_text(encoding="utf-8")
-    before, _, rest = text.partition(HEADLINE_BEGIN)
-    _, _, after = rest.partition(HEADLINE_END)
-    if not after:
-        raise SystemExit(f"{readme} must have the lines {HEADLINE_BEGIN} and {HEADLINE_END}: nothing is written to it")
-    write(readme, f"{before}{HEADLINE_BEGIN}\n\n" + "\n".join(headline(record)) + f"\n{HEADLINE_END}{after}")
+    for name, lines in headline(record).items():
+        begin = HEADLINE_BEGIN.format(name)
+        before, _, rest = text.partition(begin)
+        _, found, after = rest.partition(HEADLINE_END)
+        if not found:
+            raise SystemExit(f"{readme} must have the lines {begin} and {HEADLINE_END}: nothing is written to it")
+        text = f"{before}{begin}\n\n" + "\n".join(lines).rstrip() + f"\n\n{HEADLINE_END}{after}"
+    write(readme, text)
 
 
 if __name__ == "__main__":
