@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f 
 CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick sanitize lint format bench bench-quick stub clean
+.PHONY: help demo test test-quick sanitize lint docs format bench bench-quick stub clean
 
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,15 +45,21 @@ lint: $(VENV)/installed $(VENV)/lint-tools  ## Check style and types.
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 
+# It imports every part of the package, so it needs what the tests need. A warning is an error: a broken link, a public name
+# that is not in the reference.
+docs: $(VENV)/installed $(VENV)/test-tools $(VENV)/docs-tools  ## Build the documentation site in build/docs.
+	$(BIN)/python -m sphinx -b html -W --keep-going -n -q -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
+
 format: $(VENV)/lint-tools  ## Bring the code into style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed $(VENV)/bench-tools  ## Measure hashnms beside its peers, which takes long; results in build/benchmarks.json and .md.
-	mkdir -p build
+bench: $(VENV)/installed $(VENV)/bench-tools  ## Measure hashnms beside its peers, which takes long; results in build/benchmarks.json and build/benchmarks/page.md.
+	mkdir -p build/benchmarks build/images
 	$(BIN)/python -m benchmarks --output build/benchmarks.json
-	$(BIN)/python -m benchmarks.page build/benchmarks.json --output build/benchmarks.md
+	$(BIN)/python -m benchmarks.page build/benchmarks.json --output build/benchmarks/page.md
 
 bench-quick: $(VENV)/installed $(VENV)/bench-tools  ## A part of that in two minutes: has a ratio fallen by more than half?
 	$(BIN)/python -m benchmarks.quick

@@ -1,4 +1,4 @@
-"""The page docs/benchmarks.md, its plots and the README's headline, from the results of `python -m benchmarks`.
+"""docs/explanation/benchmarks.md, its plots and the README's headline, from the results of `python -m benchmarks`.
 
 python -m benchmarks.page RESULTS
 """
@@ -15,7 +15,7 @@ from benchmarks.peers import OUR_NMS, OUR_NMS_OF_TENSORS
 from benchmarks.record import COMMITTED, load, write
 
 REPOSITORY = Path(__file__).parent.parent
-IMAGES = "images"
+IMAGES = "../images"  # beside the page's folder
 #: What stands between such lines of the README, of each block of `headline`, is written here.
 HEADLINE_BEGIN, HEADLINE_END = "<!-- benchmarks.page: {} -->", "<!-- end -->"
 HEADLINE_SIZE = 45_000
@@ -45,9 +45,9 @@ To repeat: `make bench`. With real detections: `pip install ".[bench]"`, then
 `python -m benchmarks --real DIR --output FILE` and `python -m benchmarks.page FILE`. `make bench-quick` measures a part
 of it in two minutes and says which ratios fell.
 
-![Seconds over boxes](images/benchmarks-nms.svg)
+![Seconds over boxes]({images}/benchmarks-nms.svg)
 
-![Seconds over boxes, Soft-NMS](images/benchmarks-soft-nms.svg)
+![Seconds over boxes, Soft-NMS]({images}/benchmarks-soft-nms.svg)
 """
 
 #: What a reader should know of a family.
@@ -112,7 +112,7 @@ Time against that of NMS; of the later algorithms it includes a loop over the cl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="?", default=COMMITTED, help="what python -m benchmarks wrote")
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "docs" / "benchmarks.md", help="the page")
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "docs/explanation/benchmarks.md", help="the page")
     parser.add_argument("--readme", type=Path, help="a README whose headline is to be written")
     arguments = parser.parse_args()
     record = load(arguments.results)
@@ -124,7 +124,7 @@ def main() -> None:
 
 def page(record: dict[str, Any]) -> Iterator[str]:
     versions = ", ".join(f"{package} {version}" for package, version in record["versions"].items())
-    yield INTRODUCTION.format(machine=record["machine"], versions=versions)
+    yield INTRODUCTION.format(machine=record["machine"], versions=versions, images=IMAGES)
     yield from behind(record)
     for name, family in record["families"].items():
         yield f"## {family['title']}\n"
@@ -176,7 +176,7 @@ def of_set(name: str, groups: dict[str, Any]) -> Iterator[str]:
     yield f"### {name}: the number of boxes let in\n"
     yield "mAP@0.5 and, in brackets, the time, that of NMS with the most boxes being 1.\n"
     yield from tables.most_in_table(groups["over_most_in"])
-    yield f"![mAP over time](images/benchmarks-{name}.svg)\n"
+    yield f"![mAP over time]({IMAGES}/benchmarks-{name}.svg)\n"
     yield f"### {name}: beside later algorithms\n"
     yield AGREEMENT
     yield from tables.later_table(groups["later"])

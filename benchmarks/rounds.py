@@ -1,4 +1,4 @@
-"""How many boxes are undecided after each round over tiles, and how many copies the tiles need. For docs/scale.md.
+"""How many boxes are undecided after each round over tiles, and how many copies tiles need: for docs/howto/scale.md.
 
     python -m benchmarks.rounds [--boxes 1000000] [--tiles 16 64 256]
 
@@ -9,12 +9,13 @@ is kept in the end is compared with `nms` of all.
 from __future__ import annotations
 
 import argparse
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tables import rows as markdown
-from hashnms import Status, nms, partial_nms, regions
+from hashnms import Status, nms, partial_nms
 from hashnms._tiles import Tiles
 from hashnms.synthetic import make_scene
 
@@ -25,15 +26,13 @@ def one_round(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], rows: NDArray[np.int64], threshold: float, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
     """The rows that are kept, those that stay undecided, and how many rows a tile gets beside its own, as a share."""
-    region = regions(boxes[rows], threshold)
-    tiles = Tiles.of((region[:, :2] + region[:, 2:]) / 2, count)
-    numbers, tile = tiles.touched(region)
-    touched = np.bincount(numbers, minlength=len(rows))
+    starts, numbers, copies = Tiles.of(boxes[rows], count).touched(boxes[rows], threshold)
+    touched = np.bincount(numbers)
     undecided, kept = np.zeros(len(rows), int), []
-    order = np.lexsort((numbers, tile))
-    for part in np.split(numbers[order], np.cumsum(np.bincount(tile, minlength=tiles.count))[:-1]):
+    for begin, end in pairwise(starts.tolist()):
+        part = numbers[begin:end]
         of_scene = rows[part]
-        status = partial_nms(boxes[of_scene], scores[of_scene], threshold, open=touched[part] > 1)
+        status = partial_nms(boxes[of_scene], scores[of_scene], threshold, open=copies[begin:end] > 0)
         kept.append(of_scene[status == Status.KEPT])
         undecided[part[status == Status.UNDECIDED]] += 1
     return np.concatenate(kept), rows[undecided == touched], len(numbers) / len(rows) - 1

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/plots.md into docs/images.
+"""Draws the pictures of docs/howto/plots.md and docs/explanation/linear.md into docs/images.
 
 python docs/make_images.py
 """
@@ -18,6 +18,8 @@ from PIL import Image
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))  # for experiments, when it is run as a script
+
+from drawings import search_picture, trials_picture  # noqa: E402
 
 from experiments.scenes import draw  # noqa: E402
 from hashnms.plot import plot_before_after, plot_bound, plot_boxes, plot_cells, plot_tradeoff  # noqa: E402
@@ -65,7 +67,7 @@ _NOTATION = {
 
 
 def tradeoff_picture() -> Any:
-    """What docs/benchmarks.md has of real detections of VisDrone: 9,000 boxes in, alpha 0.6; time as a ratio."""
+    """What the benchmarks have of real detections of VisDrone: 9,000 boxes in, alpha 0.6; time as a ratio."""
     results = json.loads((DOCS.parent / "benchmarks" / "results.json").read_text(encoding="utf-8"))
     measured = [row for row in results["quality"]["visdrone_yolov5s"]["over_hashes"] if row["alpha"] in (None, 0.6)]
     unit = next(row["seconds"] for row in measured if row["method"] == "NMS")
@@ -88,6 +90,8 @@ PICTURES = {
     "plots-cells-3.svg": lambda: cells_picture(3),
     "plots-bound.svg": bound_picture,
     "plots-tradeoff.svg": tradeoff_picture,
+    "linear-search.svg": search_picture,
+    "linear-trials.svg": trials_picture,
 }
 
 

@@ -1,4 +1,4 @@
-"""Puts tables and figures of `experiments/results` into docs/experiments.md.
+"""Puts tables and figures of `experiments/results` into docs/explanation/experiments.md.
 
     python -m experiments.page
 
@@ -16,7 +16,8 @@ from benchmarks.record import load, write
 from experiments import figures, tables
 from experiments.results import COMMITTED
 
-PAGE = Path(__file__).parent.parent / "docs" / "experiments.md"
+PAGE = Path(__file__).parent.parent / "docs/explanation/experiments.md"
+IMAGES = "../images"  # beside the page's folder
 _MARKED = re.compile(r"<!-- ([\w.+-]+) -->\n.*?<!-- until here -->", re.DOTALL)
 
 
@@ -35,7 +36,7 @@ def _shown(name: str, results: Path) -> str:
     if kind in tables.TABLES:
         lines = list(tables.lines(kind, record))
     else:
-        lines = [f"![{figures.FIGURES[kind].title}](images/experiments-{name}.svg)\n", *figures.lines(kind, record)]
+        lines = [f"![{figures.FIGURES[kind].title}]({IMAGES}/experiments-{name}.svg)\n", *figures.lines(kind, record)]
     return "\n".join(line for line in lines if not line.startswith("## ")).strip()
 
 
@@ -49,7 +50,7 @@ def draw(images: Path, results: Path = COMMITTED) -> None:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    draw(PAGE.parent / "images")
+    draw(PAGE.parent / IMAGES)
     write(PAGE, written(PAGE.read_text(encoding="utf-8")))
 
 

@@ -14,7 +14,7 @@ from experiments.datasets import DatasetError
 from experiments.measure import Plan, forget, left_by_any, measure
 from experiments.raw import Integers, Raw, RawFolder
 
-#: Those that docs/experiments.md shows.
+#: Those that docs/explanation/experiments.md shows.
 COMMITTED = Path(__file__).parent / "results"
 
 

@@ -349,7 +349,7 @@ def test_no_peer_that_is_installed_fails(name):
 
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
     record = load(COMMITTED)
-    assert "\n".join(page(record)).rstrip() + "\n" == (REPOSITORY / "docs" / "benchmarks.md").read_text(
+    assert "\n".join(page(record)).rstrip() + "\n" == (REPOSITORY / "docs/explanation/benchmarks.md").read_text(
         encoding="utf-8"
     )
     readme = tmp_path / "README.md"

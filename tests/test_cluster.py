@@ -3,6 +3,8 @@
 import os
 import pickle
 import signal
+import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 import hashnms
-from hashnms import Suppression, files, nms, regions, tables
-from hashnms._tiles import Tiles
+from hashnms import Suppression, files, nms, tables
 from hashnms.cli import app
 from hashnms.synthetic import make_scene
 from tests.support.boxes import BOX_KINDS
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster = hashnms.cluster
+scenes = cluster.scenes
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # warnings of Ray's own
 
@@ -71,8 +73,21 @@ def scene_of(boxes, scores):
     return pa.table({**corners, "score": scores, "row": np.arange(len(scores))})
 
 
+@dataclass(frozen=True)
+class DeadlyScene(scenes._Scene):
+    """Kills its process the first time that a function of this name asks for numbers."""
+
+    function: str = ""
+    marker: str = ""
+
+    def arrays(self, table):
+        if sys._getframe(1).f_code.co_name == self.function:
+            kill_once(self.marker)
+        return super().arrays(table)
+
+
 class Deadly(Suppression):
-    """Kills its process the first time that it is called."""
+    """Kills its process the first time that it is called with boxes."""
 
     marker: str
 
@@ -80,9 +95,10 @@ class Deadly(Suppression):
         super().__init__(steps)
         object.__setattr__(self, "marker", str(marker))
 
-    def __call__(self, *arguments, **options):
-        kill_once(self.marker)
-        return super().__call__(*arguments, **options)
+    def __call__(self, boxes, *arguments, **options):
+        if len(boxes):
+            kill_once(self.marker)
+        return super().__call__(boxes, *arguments, **options)
 
 
 def kill_once(marker):
@@ -143,6 +159,21 @@ def test_a_killed_worker_costs_no_row_and_makes_none_twice(stage, tmp_path):
     assert kept.equals(tables.suppress(table, "nms:0.5"))
 
 
+@pytest.mark.parametrize("rows", [0, 50])
+def test_nothing_kept_has_the_columns_of_the_input(rows):
+    """Of no rows at all, or of none with such a score; from a table, and as a function leaves it."""
+    table = detections(50)
+    whole = in_blocks(table.slice(0, rows), 20) if rows else ray.data.from_arrow(table.slice(0, 0))
+    made = in_blocks(table, 20).map_batches(lambda some: some.slice(0, min(rows, len(some))), batch_format="pyarrow")
+    for dataset, row in ((whole, None), (made, "row")):
+        for kept in (
+            cluster.suppress(dataset, "score:2+vote:0.5", row=row, partitions=2),
+            cluster.scene(dataset, "score:2+hnms:0.7/1+nms:0.5", row=row),
+        ):
+            assert kept.materialize().schema().base_schema.equals(table.schema)
+            assert kept.count() == 0
+
+
 # One scene.
 
 
@@ -157,6 +188,28 @@ def test_a_scene_gives_nms_of_all(kind, metric, gather):
     kept = cluster.scene(in_blocks(table, 400), f"nms:0.5/{metric}", row="row", tile_boxes=300, gather=gather)
     keep = nms(boxes, table.column("score").to_numpy(), 0.5, metric=metric)
     assert gathered(kept).column("row").to_pylist() == sorted(keep.tolist())
+
+
+@pytest.mark.parametrize("function", ["_seen", "_best_of_cells", "_in_tiles", "_decided"])
+def test_a_killed_worker_changes_nothing_about_a_scene(function, tmp_path):
+    """Killed while it looks for tiles, takes the best of cells, divides into tiles, or decides one."""
+    table, marker = detections(3000), tmp_path / "killed"
+    ray.cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["_"]))
+    chain = Suppression.parse("hnms:0.8/1+nms:0.5" if function == "_best_of_cells" else "nms:0.5")
+    columns = tables.Columns.find(table.column_names, image=None)
+    deadly = DeadlyScene(columns, "row", tile_boxes=1000, gather=500, function=function, marker=str(marker))
+    kept = gathered(scenes.by_steps(in_blocks(table, 700), chain, deadly))
+    assert marker.exists()
+    assert kept.equals(tables.suppress(table, chain, image=None))
+
+
+def test_sizes_that_are_not_ordinary_are_one_error_with_the_row():
+    rng = np.random.default_rng(8)
+    boxes = BOX_KINDS["random"](rng, 500).astype(np.float32)
+    boxes[321] = [0, 0, 1e-20, 1e-20]
+    dataset = in_blocks(scene_of(boxes, rng.random(500)), 100)
+    with pytest.raises(Exception, match=r"row 321: boxes of a scene in parts must have ordinary sizes"):
+        cluster.scene(dataset, "nms:0.5", row="row", tile_boxes=50, gather=10).materialize()
 
 
 def test_a_staircase_across_all_tiles_is_decided():
@@ -185,20 +238,6 @@ def test_whole_numbers_are_computed_alike_in_all_tiles():
     assert gathered(kept).column("row").to_pylist() == sorted(
         nms(boxes, table.column("score").to_numpy(), 0.3).tolist()
     )
-
-
-def test_regions_that_meet_share_a_tile():
-    rng = np.random.default_rng(6)
-    boxes = BOX_KINDS["random"](rng, 300)
-    region = regions(boxes, 0.3)
-    tiles = Tiles.of(rng.normal(70, 30, (500, 2)), 20)
-    assert 10 <= tiles.count <= 30
-    numbers, tile = tiles.touched(region)
-    in_tile = np.zeros((300, tiles.count), bool)
-    in_tile[numbers, tile] = True
-    assert in_tile.sum() == len(numbers)
-    meet = ((region[:, None, :2] <= region[None, :, 2:]) & (region[None, :, :2] <= region[:, None, 2:])).all(axis=2)
-    assert ((in_tile.astype(int) @ in_tile.T.astype(int)) > 0)[meet].all()
 
 
 # Files.

@@ -1,4 +1,4 @@
-"""The recipes of docs/adapters.md for packages without an adapter, with the real packages where these are installed."""
+"""The recipes of docs/howto/adapters.md for packages without an adapter, with the packages that are installed."""
 
 import importlib
 import warnings

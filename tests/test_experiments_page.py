@@ -1,4 +1,4 @@
-"""docs/experiments.md shows what was measured."""
+"""docs/explanation/experiments.md shows what was measured."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("torchvision")
 
-from experiments.page import PAGE, draw, written
+from experiments.page import IMAGES, PAGE, draw, written
 from experiments.results import COMMITTED
 
 RECORDS = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(COMMITTED.glob("*.json"))}
@@ -24,9 +24,9 @@ def test_the_page_is_made_of_the_committed_results():
 def test_its_pictures_are_drawn_from_them(tmp_path):
     draw(tmp_path)
     for drawn in tmp_path.iterdir():
-        committed = PAGE.parent / "images" / drawn.name
+        committed = PAGE.parent / IMAGES / drawn.name
         assert committed.exists(), "run python -m experiments.page"
-        assert f"images/{drawn.name}" in PAGE.read_text(encoding="utf-8")
+        assert f"{IMAGES}/{drawn.name}" in PAGE.read_text(encoding="utf-8")
 
 
 def test_another_result_makes_another_page(tmp_path):

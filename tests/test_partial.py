@@ -64,7 +64,7 @@ def test_no_open_boxes_leave_nothing_undecided():
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.2, 0.5, 0.8]), st.sampled_from(METRICS), st.integers(1, 5))
 def test_what_parts_are_sure_of_is_so_in_the_scene_and_rounds_end_in_nms(seed, threshold, metric, columns):
-    """As docs/scale.md does it: parts by the regions of the boxes, and another round for the undecided ones."""
+    """As docs/howto/scale.md does it: parts by the regions of the boxes, and another round for the undecided ones."""
     rng = np.random.default_rng(seed)
     boxes = BOX_KINDS["random"](rng, 300).astype(np.float32)
     scores = rng.integers(0, 100, 300).astype(np.float32)

@@ -1,5 +1,6 @@
 """Pictures: as many outlines as boxes, where they belong, in the colours that are said, and nothing left behind."""
 
+import re
 import subprocess
 import sys
 import time
@@ -478,14 +479,14 @@ def test_wrong_rows_are_refused(rows, message):
         plot_tradeoff(rows)
 
 
-# --- docs/plots.md
+# --- docs/make_images.py
 
 
 @pytest.mark.slow
-def test_the_pictures_of_the_page_are_those_the_script_draws_and_small(tmp_path):
+def test_the_pictures_of_the_pages_are_those_the_script_draws_and_small(tmp_path):
     subprocess.run([sys.executable, "docs/make_images.py", "--folder", str(tmp_path)], check=True, cwd=REPOSITORY)
-    page = Path(REPOSITORY, "docs/plots.md").read_text(encoding="utf-8")
+    pages = [Path(REPOSITORY, "docs", name).read_text("utf-8") for name in ("howto/plots.md", "explanation/linear.md")]
     made = {path.name for path in tmp_path.iterdir()}
-    assert made == {line.split("images/")[1].rstrip(")") for line in page.splitlines() if line.startswith("![")}
+    assert made == {name for page in pages for name in re.findall(r"^!\[.*images/(.*)\)$", page, re.MULTILINE)}
     for name in made:
         assert Path(REPOSITORY, "docs/images", name).stat().st_size < 150_000

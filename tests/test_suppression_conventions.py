@@ -1,7 +1,4 @@
-"""What docs/nms.md says about the conventions of other packages: corners, ties, limits of a label."""
-
-import doctest
-import re
+"""What docs/explanation/nms.md says about the conventions of other packages: corners, ties, limits of a label."""
 
 import numpy as np
 import pytest
@@ -11,16 +8,7 @@ from hypothesis import strategies as st
 from hashnms import Suppression, nms, reference
 from hashnms.boxes import order_corners
 from hashnms.synthetic import make_scene
-from tests.support.boxes import REPOSITORY, boxes_and_scores
-
-PAGE = REPOSITORY / "docs/nms.md"
-
-
-def test_the_examples_of_the_page_are_true():
-    examples = "".join(re.findall(r"```pycon\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
-    test = doctest.DocTestParser().get_doctest(examples, {}, PAGE.name, None, 0)
-    assert len(test.examples) > 5
-    assert doctest.DocTestRunner().run(test).failed == 0
+from tests.support.boxes import boxes_and_scores
 
 
 @given(boxes_and_scores(), st.integers(1, 3), st.booleans())

@@ -84,7 +84,7 @@ def test_the_first_call_may_be_one_in_a_graph(imports, calls):
 
 @pytest.mark.slow
 def test_a_saved_program_needs_an_import_to_be_loaded(tmp_path):
-    """docs/gpu.md says which."""
+    """docs/howto/gpu.md says which."""
     path = str(tmp_path / "model.pt2")
     save = f"""
 class Model(torch.nn.Module):

@@ -62,29 +62,28 @@ struct Touches {
 
 template <class T>
 Touches touches_of(const T* boxes, BoxFormat format, size_t count, const Reach& reach, const Borders& borders) {
-  struct Touch {
-    uint32_t tile, row;
-    int8_t copy;
-  };
-  std::vector<Touch> touches;
-  touches.reserve(count + count / 8);
-  Touches result{std::vector<int64_t>(borders.num_tiles() + 1), {}, {}};
+  std::vector<uint32_t> tiles;  // that the boxes touch, box by box
+  std::vector<int8_t> copies;
+  tiles.reserve(count + count / 8), copies.reserve(count + count / 8);
   for (size_t row = 0; row < count; ++row) {
-    const size_t first = touches.size();
+    const size_t first = tiles.size();
     borders.for_each_touched(reach.region(corners_of(boxes + 4 * row, format)), [&](size_t tile) {
-      touches.push_back({static_cast<uint32_t>(tile), static_cast<uint32_t>(row), 2});
-      ++result.starts[tile + 1];
+      tiles.push_back(static_cast<uint32_t>(tile));
+      copies.push_back(2);
     });
-    touches[first].copy = touches.size() > first + 1 ? 1 : 0;
+    copies[first] = tiles.size() > first + 1 ? 1 : 0;
   }
+  Touches result{std::vector<int64_t>(borders.num_tiles() + 1), std::vector<int64_t>(tiles.size()),
+                 std::vector<int8_t>(tiles.size())};
+  for (const uint32_t tile : tiles) ++result.starts[tile + 1];
   for (size_t tile = 0; tile < borders.num_tiles(); ++tile) result.starts[tile + 1] += result.starts[tile];
-  result.rows.resize(touches.size());
-  result.copies.resize(touches.size());
   std::vector<int64_t> next = result.starts;
-  for (const Touch& touch : touches) {
-    const auto place = static_cast<size_t>(next[touch.tile]++);
-    result.rows[place] = touch.row;
-    result.copies[place] = touch.copy;
+  int64_t row = -1;
+  for (size_t k = 0; k < tiles.size(); ++k) {
+    row += copies[k] < 2;
+    const auto place = static_cast<size_t>(next[tiles[k]]++);
+    result.rows[place] = row;
+    result.copies[place] = copies[k];
   }
   return result;
 }

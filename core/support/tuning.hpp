@@ -49,7 +49,7 @@ inline constexpr size_t kSelectedPerThread = size_t(1) << 12;
 // Transitive groups (joining/), with the leaves and nodes of Soft-NMS: python -m benchmarks.merging
 inline constexpr size_t kJoinedPerThread = size_t(1) << 14;
 
-// Weighted boxes fusion (fusion/): docs/merging.md says how it was measured
+// Weighted boxes fusion (fusion/): docs/howto/merging.md says how it was measured
 inline constexpr size_t kFewClusters = 24;  // up to: each is tried
 
 }  // namespace hashnms::tuning

@@ -36,15 +36,15 @@ __all__ = [
 class Compared:
     """One method, measured."""
 
-    method: str  # its notation
-    boxes_in: int  # how many boxes its last step other than limits gets; all if it has none
+    method: str  #: its notation
+    boxes_in: int  #: how many boxes its last step other than limits gets; all if it has none
     kept: int
-    seconds: float  # the median of all rounds, for all images
-    spread: float  # half of what lies between the quartiles of the rounds, in seconds
-    speed_up: float  # the first method's seconds by its own
-    agreement: Agreement  # with what the first method keeps
-    quality: AveragePrecision | None  # None without ground truth
-    parameters: dict[str, float]  # by the names that `sweep` has for them
+    seconds: float  #: the median of all rounds, for all images
+    spread: float  #: half of what lies between the quartiles of the rounds, in seconds
+    speed_up: float  #: the first method's seconds by its own
+    agreement: Agreement  #: with what the first method keeps
+    quality: AveragePrecision | None  #: None without ground truth
+    parameters: dict[str, float]  #: by the names that `sweep` has for them
 
 
 def compare(

@@ -2,7 +2,7 @@
 
 `nmm` and `vote` are exact NMS, after which each kept box takes in what it suppressed; `merge` does that with any
 suppressors. `nmm` can take in what those overlap, too. `weighted_boxes_fusion` makes its own clusters, around boxes
-that move as these grow. docs/merging.md says which to take when.
+that move as these grow. docs/howto/merging.md says which to take when.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Result = TypeVar("Result")
 class Merged(NamedTuple, Generic[Result]):
     """Merged boxes by decreasing score: the row of the kept box of each, its merged box and its score."""
 
-    keep: Result
-    boxes: Result
-    scores: Result
+    keep: Result  #: (K,): rows of the kept boxes
+    boxes: Result  #: (K, 4): the merged boxes, in the format of the input
+    scores: Result  #: (K,)
 
 
 class Fused(NamedTuple, Generic[Result]):
     """Fused boxes by decreasing score, their labels and images (None if none were given), and of each row its box."""
 
-    boxes: Result
-    scores: Result
-    labels: Result | None
-    images: Result | None
+    boxes: Result  #: (K, 4): the fused boxes, in the format of the input
+    scores: Result  #: (K,)
+    labels: Result | None  #: (K,), or None if none were given
+    images: Result | None  #: (K,), or None if none were given
     clusters: Result  #: (N,): the place of the row's fused box, -1 for a row that took no part
 
 
@@ -132,7 +132,7 @@ def nmm(
 
     With `transitive`, a box that was merged brings in what it overlaps: by decreasing score, a box joins the group of
     the first box that overlaps it, be that kept or not, and is kept if there is none. So a chain of parts becomes one
-    object. The cost is about O(N log N) on detections; docs/merging.md says what takes longer.
+    object. The cost is about O(N log N) on detections; docs/howto/merging.md says what takes longer.
 
     >>> nmm([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]).boxes
     array([[ 0.,  0., 11., 10.],

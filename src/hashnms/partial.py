@@ -1,7 +1,7 @@
 """Exact NMS of part of a scene: what is certain about its boxes, whatever the rest of the scene holds.
 
 For scenes that no call can hold: divide them, ask `partial_nms` about each part, and go on with what is undecided.
-`hashnms.scenes` does that with files; docs/scale.md explains it.
+`hashnms.scenes` does that with files; docs/howto/scale.md explains it.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def regions(
 ) -> NDArray[np.float64]:
     """Of each box the part around its centre that meets that of every box which it could suppress, or the reverse.
 
-    IoU > t needs |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), to which each box adds its share. With `metric="ios"`, and
-    for thresholds below 1/1024, it is the whole box. All boxes of a scene must have ordinary sizes (for float32 areas
-    from 1e-31 on), or be given in one call.
+    IoU > t needs `|dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t)`, to which each box adds its share. With `metric="ios"`,
+    and for thresholds below 1/1024, it is the whole box. All boxes of a scene must have ordinary sizes (for float32
+    areas from 1e-31 on), or be given in one call.
 
     Returns:
         (N, 4) float64: x1, y1, x2, y2, whatever the `box_format`.

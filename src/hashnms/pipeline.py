@@ -25,8 +25,8 @@ _PLUS = re.compile(r"(?<![\d.][eE])\+")
 class Suppressed(NamedTuple, Generic[Result]):
     """What a `Suppression` returns: int64 indices into its input, by decreasing score, and the final scores."""
 
-    keep: Result
-    scores: Result
+    keep: Result  #: rows of the input
+    scores: Result  #: their final scores
 
     @property
     def boxes(self) -> Result | None:

@@ -71,7 +71,7 @@ def hnms(
     Returns:
         int64 indices of the kept boxes, by decreasing score, ties to the lower index. In a cell, too, the lower
         index wins a tie. Boxes without area belong to no cell and are always kept. A tensor on the device of boxes
-        where these are one, as every function here returns it (docs/gpu.md); else an array.
+        where these are one, as every function here returns it (docs/howto/gpu.md); else an array.
 
     Raises:
         ValueError: for shapes that do not fit, numbers that are not finite, boxes of negative size and parameters
@@ -169,8 +169,8 @@ def nms(
 
     By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. Kept boxes are found by
     cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above
-    1/1024 (docs/nms.md names three exceptions). Below, boxes of all sizes can meet: it grows with the number of sizes.
-    So it does with `metric="ios"`, at any threshold.
+    1/1024 (docs/explanation/nms.md names three exceptions). Below, boxes of all sizes can meet: it grows with the
+    number of sizes. So it does with `metric="ios"`, at any threshold.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
@@ -301,8 +301,8 @@ def soft_nms(
 
     A box whose score falls below `min_score` is gone. The IoU is computed in the boxes' float type; the decay in
     double, with libm's exp, and rounded once to the scores' type, in which they are multiplied: the last bit of float64
-    scores is that of libm on this machine. Scores are lowered only where it can matter (docs/soft_nms.md): the cost is
-    O(N log N) and a share of the pairs that overlap, all of them at worst.
+    scores is that of libm on this machine. Scores are lowered only where it can matter
+    (docs/explanation/soft_nms.md): the cost is O(N log N) and a share of the pairs that overlap, all of them at worst.
 
     TensorFlow's `non_max_suppression_with_scores` has exp(-IoU**2 / (2 * soft_nms_sigma)): its 0.5 is sigma = 1 here.
 

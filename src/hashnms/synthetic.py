@@ -33,9 +33,9 @@ class Preset:
 
     num_objects: int
     image_size: tuple[int, int]
-    object_size: tuple[float, float]  # median width and height
-    size_spread: float  # standard deviation of the logarithm of the size
-    placement: float  # 0: a regular grid; 1: anywhere within one's own grid cell; more: across cells
+    object_size: tuple[float, float]  #: median width and height
+    size_spread: float  #: standard deviation of the logarithm of the size
+    placement: float  #: 0: a regular grid; 1: anywhere within one's own grid cell; more: across cells
     num_classes: int
 
 
@@ -52,13 +52,13 @@ PRESETS = {
 class Scene:
     """Raw detections in random order, and the objects they were made from. Boxes are xyxy float32 pixels."""
 
-    boxes: NDArray[np.float32]  # (N, 4)
-    scores: NDArray[np.float32]  # (N,), in [0, 1]
-    labels: NDArray[np.int64]  # (N,), the class
-    levels: NDArray[np.int64]  # (N,), the pyramid level
-    gt_boxes: NDArray[np.float32]  # (M, 4)
-    gt_labels: NDArray[np.int64]  # (M,)
-    image_size: tuple[int, int]  # width, height
+    boxes: NDArray[np.float32]  #: (N, 4)
+    scores: NDArray[np.float32]  #: (N,), in [0, 1]
+    labels: NDArray[np.int64]  #: (N,), the class
+    levels: NDArray[np.int64]  #: (N,), the pyramid level
+    gt_boxes: NDArray[np.float32]  #: (M, 4)
+    gt_labels: NDArray[np.int64]  #: (M,)
+    image_size: tuple[int, int]  #: width, height
 
 
 def make_scene(

@@ -51,7 +51,7 @@ def suppress_files(
     as it was.
 
     Args:
-        inputs: files, folders or patterns such as "tiles/*.parquet".
+        inputs: files, folders or patterns such as `tiles/*.parquet`.
         output: the folder to write. If it is there it may hold nothing but Parquet files, which are replaced.
         suppression: a `Suppression` or its notation, e.g. "nms:0.5".
         columns: which columns are `image`, `label`, `boxes` and `score`, where they have unusual names. An image of

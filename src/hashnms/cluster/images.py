@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import ray.data
 
 from hashnms import _settings
 from hashnms._frames import taken
@@ -20,6 +21,7 @@ from hashnms.cluster.rows import (
     mapped,
     numbered,
     row_order,
+    with_columns,
     with_hashed_group,
 )
 from hashnms.pipeline import Suppression
@@ -44,7 +46,7 @@ def suppress(
 
     The rows of an image are brought together by a hash shuffle, and go through `hashnms.tables.suppress` with those of
     many other images in one call. The result is what that function keeps of the whole table, with all columns, in any
-    order. Nothing is read before the result is used.
+    order. No more than the first row is read before the result is used.
 
     Args:
         dataset: a `ray.data.Dataset` with a row a box.
@@ -67,8 +69,12 @@ def suppress(
     """
     columns = columns_of(dataset, row, image=image, label=label, boxes=boxes, score=score, box_format=box_format)
     partitions = _settings.count_value("partitions", partitions, least=1, most=2**20)
-    dataset, row = numbered(dataset, row)
-    return by_image(dataset, Suppression.of(suppression), columns, row, partitions)
+    chain = Suppression.of(suppression)
+    dataset, row, empty = numbered(dataset, row)
+    nothing = _suppressed(empty, chain, columns, row)
+    if not dataset.take(1):  # a shuffle asks for columns
+        return ray.data.from_arrow(nothing)
+    return with_columns(by_image(dataset, chain, columns, row, partitions), nothing)
 
 
 def by_image(dataset: Any, chain: Suppression, columns: Columns, row: str, partitions: int) -> Any:

@@ -16,6 +16,7 @@ from ray.data.expressions import monotonically_increasing_id
 
 from hashnms import set_num_threads
 from hashnms._arrow import Arrays, BadRow
+from hashnms._tiles import UnusualSize
 from hashnms.tables import Columns
 
 Function = Callable[..., pa.Table]
@@ -39,11 +40,19 @@ class RowError(ValueError):
         return RowError, (self.row, self.problem)  # not by its args, which Ray writes to
 
 
-def numbered(dataset: Any, row: str | None) -> tuple[Any, str]:
-    """A dataset with a column of numbers that order its rows, and the name of that."""
-    if row is None:
-        return dataset.with_column(ROW, monotonically_increasing_id()), ROW
-    return dataset, row
+def numbered(dataset: Any, row: str | None) -> tuple[Any, str, pa.Table]:
+    """A dataset with a column of numbers that order its rows, the name of that, and no rows of all its columns."""
+    schema = dataset.schema()
+    empty = pa.schema(list(zip(schema.names, schema.types, strict=True))).empty_table()
+    if row is not None:
+        return dataset, row, empty
+    numbers = pa.array([], pa.int64())
+    return dataset.with_column(ROW, monotonically_increasing_id()), ROW, empty.append_column(ROW, numbers)
+
+
+def with_columns(dataset: Any, empty: pa.Table) -> Any:
+    """A dataset that has columns even if it has no rows: Ray forgets them where a function made every block empty."""
+    return ray.data.from_arrow(empty).union(dataset)
 
 
 def mapped(dataset: Any, function: Function, **arguments: Any) -> Any:
@@ -102,6 +111,8 @@ def located(table: pa.Table, columns: Columns, row: str) -> Iterator[None]:
     """An error about a bad row of this table names its number."""
     try:
         yield
+    except UnusualSize as error:
+        raise RowError(table.column(row)[error.row].as_py(), str(error)) from None
     except ValueError:
         try:
             Arrays.of(table.select(columns.names), columns).explain(columns)

@@ -16,6 +16,7 @@ from hashnms import _settings, hnms, nms
 from hashnms._arrow import Arrays
 from hashnms._settings import BoxFormatName
 from hashnms._tiles import Tiles
+from hashnms.boxes import to_xyxy
 from hashnms.cluster.rows import (
     GROUP,
     ROW,
@@ -27,16 +28,18 @@ from hashnms.cluster.rows import (
     mapped,
     numbered,
     row_order,
+    with_columns,
     with_hashed_group,
 )
 from hashnms.hashing import IoUHash, hash_family
-from hashnms.partial import Status, partial_nms, regions
+from hashnms.partial import Status, partial_nms
 from hashnms.pipeline import Suppression
 from hashnms.steps import Hnms, Nms, ScoreThreshold, Step
 from hashnms.tables import USUAL, Columns
 
 _COPIES = "hashnms_copies"  #: how many tiles have the box
 _STATUS = "hashnms_status"
+_CORNERS = ("x1", "y1", "x2", "y2")
 _SAMPLE_OF_A_BLOCK = 1000  #: boxes, to choose tiles
 _FEWER = 4  #: each round has so many times fewer tiles: a chain of boxes across all tiles ends, too
 
@@ -83,8 +86,9 @@ def scene(
     given = {"label": label, "boxes": boxes, "score": score, "box_format": box_format}
     columns = columns_of(dataset, row, image=None, **given)
     tile_boxes, gather = _settings.count_value("tile_boxes", tile_boxes), _settings.count_value("gather", gather)
-    known = scene_of(chain, columns, ROW if row is None else row, tile_boxes=tile_boxes, gather=gather)
-    return by_steps(numbered(dataset, row)[0], chain, known)
+    dataset, row, empty = numbered(dataset, row)
+    known = scene_of(chain, columns, row, tile_boxes=tile_boxes, gather=gather)
+    return with_columns(by_steps(dataset, chain, known), _without(empty, [ROW]))
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class _Survey:
     """What a first look at all boxes finds."""
 
     count: int = 0
-    centers: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))  #: a sample
+    sample: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 4)))  #: boxes, as corners
     as_float64: bool = False
 
 
@@ -136,20 +140,20 @@ def _survey(dataset: Any, of: _Scene) -> _Survey:
     found = _gathered(mapped(dataset.select_columns([*of.columns.names, of.row]), _seen, of=of))
     if found is None:
         return _Survey()
-    centers = np.stack([found.column(name).to_numpy() for name in ("x", "y")], axis=1)
-    return _Survey(int(found.column("count").to_numpy().sum()), centers, bool(found.column("wide").to_numpy().any()))
+    sample = np.stack([found.column(name).to_numpy() for name in _CORNERS], axis=1)
+    return _Survey(int(found.column("count").to_numpy().sum()), sample, bool(found.column("wide").to_numpy().any()))
 
 
 def _seen(table: pa.Table, of: _Scene) -> pa.Table:
-    """Of a block: a sample of the centres of its boxes, and in the first row how many boxes it has."""
+    """Of a block: a sample of its boxes, and in the first row how many boxes it has."""
     boxes = of.arrays(table).boxes
     wide = boxes.dtype.kind in "iu" and len(boxes) > 0 and float(np.abs(boxes.astype(np.float64)).max()) > 2**24
     with located(table, of.columns, of.row):
-        some = regions(boxes[:: max(1, len(boxes) // _SAMPLE_OF_A_BLOCK)], 1.0, box_format=of.columns.box_format)
+        some = to_xyxy(boxes[:: max(1, len(boxes) // _SAMPLE_OF_A_BLOCK)], of.columns.box_format)
     count = np.zeros(len(some), np.int64)
     count[:1] = len(boxes)
-    centers = {"x": some[:, [0, 2]].mean(axis=1), "y": some[:, [1, 3]].mean(axis=1)}
-    return pa.table({**centers, "count": count, "wide": np.full(len(some), wide)})
+    corners = dict(zip(_CORNERS, some.astype(np.float64).T, strict=True))
+    return pa.table({**corners, "count": count, "wide": np.full(len(some), wide)})
 
 
 def _gathered(dataset: Any) -> pa.Table | None:
@@ -236,13 +240,13 @@ def _nms(dataset: Any, step: Nms, of: _Scene, survey: _Survey) -> Any:
     """Rounds over fewer and fewer tiles, until the rest can be gathered."""
     kept, most = [], survey.count
     while survey.count > of.gather:
-        tiles = Tiles.of(survey.centers, min(most, -(-survey.count // of.tile_boxes)))
-        if tiles.count == 1:
+        tiles = Tiles.of(survey.sample, min(most, -(-survey.count // of.tile_boxes)))
+        if tiles.num_tiles == 1:
             break
         decided = _round(dataset, step, of, tiles).materialize()
         kept.append(mapped(decided, _with_status, status=Status.KEPT))
         dataset, survey = _next_scene(mapped(decided, _with_status, status=Status.UNDECIDED), of, tiles)
-        most = max(1, tiles.count // _FEWER)
+        most = max(1, tiles.num_tiles // _FEWER)
     last = _decided_here(dataset, step, of)
     datasets = [*kept, *([] if last is None else [ray.data.from_arrow(last)])]
     if len(datasets) > 1:
@@ -253,15 +257,15 @@ def _nms(dataset: Any, step: Nms, of: _Scene, survey: _Survey) -> Any:
 def _round(dataset: Any, step: Nms, of: _Scene, tiles: Tiles) -> Any:
     """The boxes that are kept or undecided, the latter once for each tile, with their status."""
     copied = mapped(dataset, _in_tiles, step=step, of=of, tiles=tiles)
-    return by_group(copied, tiles.count, _decided, step=step, of=of)
+    return by_group(copied, tiles.num_tiles, _decided, step=step, of=of)
 
 
 def _in_tiles(table: pa.Table, step: Nms, of: _Scene, tiles: Tiles) -> pa.Table:
     """A row for each tile that a box can meet boxes of."""
     boxes = of.arrays(table).boxes
     with located(table, of.columns, of.row):
-        region = regions(boxes, step.iou_threshold, **_how(step, of))
-    rows, tile = tiles.touched(region)
+        starts, rows, _ = tiles.touched(boxes, step.iou_threshold, **_how(step, of))
+    tile = np.repeat(np.arange(tiles.num_tiles, dtype=np.int32), np.diff(starts))
     copies = np.bincount(rows, minlength=len(table))[rows].astype(np.int32)
     copied = table.take(pa.array(rows)).append_column(GROUP, pa.array(tile))
     return copied.append_column(_COPIES, pa.array(copies))
@@ -296,7 +300,7 @@ def _next_scene(undecided: Any, of: _Scene, tiles: Tiles) -> tuple[Any, _Survey]
     if count <= of.gather:
         rest = _gathered(undecided)
         return None if rest is None else _undecided_everywhere(rest, of), _Survey()
-    partitions = max(1, min(tiles.count, -(-count // of.tile_boxes)))
+    partitions = max(1, min(tiles.num_tiles, -(-count // of.tile_boxes)))
     grouped = mapped(undecided, _by_row, of=of, partitions=partitions)
     rest = by_group(grouped, partitions, _undecided_everywhere, of=of).materialize()
     return rest, _survey(rest, of)

@@ -66,7 +66,7 @@ def suppress(
     when it is complete: after an error the old one is as it was.
 
     Args:
-        inputs: files, folders or patterns such as "tiles/*.parquet", all of one format; "-" is standard input.
+        inputs: files, folders or patterns such as `tiles/*.parquet`, all of one format; "-" is standard input.
         output: the file, or the folder of formats with a file an image; "-" is standard output.
         suppression: a `Suppression` or its notation, e.g. "nms:0.5".
         format: of the input, one of `FORMATS`; by default what the suffix says.

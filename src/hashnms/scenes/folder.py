@@ -15,6 +15,7 @@ from typing import Any
 from hashnms.files.rows import FileError
 
 _MANIFEST = "scene.json"
+_OVER = {"over": True}  #: in place of the manifest: nothing in the folder is needed any more
 
 
 class Folder:
@@ -71,9 +72,22 @@ def working_folder(given: Path | None, output: Path, work: dict[str, Any]) -> It
         try:
             yield folder
         except (ValueError, TypeError):  # of the input: nothing to go on with
-            shutil.rmtree(given, ignore_errors=True)
+            _discard(folder)
             raise
-        shutil.rmtree(given, ignore_errors=True)
+        _discard(folder)
+
+
+def _clear(folder: Folder) -> None:
+    """Removes all but the manifest, which says so: if that is broken off, the next call goes on with it."""
+    folder.write_json(_MANIFEST, _OVER)
+    for path in folder.path.iterdir():
+        if path.name != _MANIFEST:
+            _remove(path)
+
+
+def _discard(folder: Folder) -> None:
+    _clear(folder)
+    shutil.rmtree(folder.path, ignore_errors=True)
 
 
 def _claim(folder: Folder, work: dict[str, Any]) -> None:
@@ -83,14 +97,19 @@ def _claim(folder: Folder, work: dict[str, Any]) -> None:
         other = next((path.name for path in folder.path.iterdir() if not path.name.endswith(".new")), None)
         if other is not None:
             raise FileError(f"folder must be empty or that of an earlier call, got {folder.path} with {other}")
-        folder.write_json(_MANIFEST, work)
-        return
-    work = json.loads(json.dumps(work))
-    for name in work:
-        if there.get(name) != work[name]:
+    elif there == _OVER:
+        _clear(folder)
+    else:
+        _check_same(folder, there, json.loads(json.dumps(work)))
+    folder.write_json(_MANIFEST, work)
+
+
+def _check_same(folder: Folder, there: dict[str, Any], work: dict[str, Any]) -> None:
+    for name, value in work.items():
+        if there.get(name) != value:
             raise FileError(
                 f"folder must be that of the same call, or empty, got {folder.path} "
-                f"with another {name}: {there.get(name)}, not {work[name]}"
+                f"with another {name}: {there.get(name)}, not {value}"
             )
 
 

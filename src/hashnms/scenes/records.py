@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from hashnms import _core
 from hashnms._arrow import Arrays
 from hashnms._settings import BoxFormatName
+from hashnms._tiles import Touched
 from hashnms.pipeline import Suppression
 from hashnms.scenes.folder import Folder
 from hashnms.steps import Step
 
 Records = NDArray[Any]
 Rows = NDArray[np.int64]
-#: Of some records, by tile: where the tiles start, the places of their records, and which copy each is. See `COPY`.
-Touches = tuple[Rows, Rows, Any]
 #: Called with the share that is done and what is being done.
 Progress = Callable[[float, str], None]
 
@@ -160,7 +159,7 @@ class Scene:
         return sample.take(np.flatnonzero(self.are_left(sample["row"])))
 
     def divided(
-        self, name: str, paths: Sequence[Path], count: int, touches: Callable[[Records], Touches]
+        self, name: str, paths: Sequence[Path], count: int, touched: Callable[[Records], Touched]
     ) -> list[Path]:
         """Files in a folder of this name, one for each of so many tiles; they are not made again if they are there.
 
@@ -169,16 +168,16 @@ class Scene:
         if not (self.folder / name).exists():
             with self.folder.new(name) as new:
                 new.mkdir()
-                self._divide(new, paths, count, touches)
+                self._divide(new, paths, count, touched)
                 (new / "count").write_text(str(count))
         folder = self.folder / name
         return [folder / str(tile) for tile in range(int((folder / "count").read_text()))]
 
-    def _divide(self, new: Path, paths: Sequence[Path], count: int, touches: Callable[[Records], Touches]) -> None:
+    def _divide(self, new: Path, paths: Sequence[Path], count: int, touched: Callable[[Records], Touched]) -> None:
         files = [(new / str(tile)).open("ab", buffering=2**14) for tile in range(count)]
         try:
             for records in self.records(paths, "dividing"):
-                starts, places, copies = touches(records)
+                starts, places, copies = touched(records)
                 copied = records.take(places)
                 copied["copy"] = copies
                 for file, (start, end) in zip(files, pairwise(starts.tolist()), strict=True):

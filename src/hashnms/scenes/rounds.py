@@ -11,29 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from hashnms import _core
-from hashnms.partial import Status, partial_nms, regions
-from hashnms.scenes.records import Records, Scene, Touches, by_row
+from hashnms._tiles import Tiles, Touched, UnusualSize
+from hashnms.boxes import to_xyxy
+from hashnms.partial import Status, partial_nms
+from hashnms.scenes.records import Records, Scene, by_row
 from hashnms.steps import Nms
 
 _MOST_TOUCHED = 1.3  #: tiles a box touches on average; where it is more, fewer tiles are better
 _USEFUL = 0.5  #: of the boxes of a round, if more than this are undecided, tiles are no use
-
-
-class Borders(NamedTuple):
-    """Of tiles: columns, each cut into tiles."""
-
-    across: Any  #: between columns
-    down: Any  #: between the tiles of a column, column after column
-    row_starts: Any  #: where those of each column start, and the end
-
-    @property
-    def num_tiles(self) -> int:
-        return len(self.across) + len(self.down) + 1
 
 
 def nms(scene: Scene, step: Nms, name: str) -> None:
@@ -45,72 +34,50 @@ def nms(scene: Scene, step: Nms, name: str) -> None:
             scene.suppress_at_once([step], paths)
             return
         round_name = f"{name}-round-{number}"
-        borders = _borders(scene, step, paths, left) if left < _USEFUL * before else None
-        if borders is None and not (scene.folder / round_name).exists():
+        tiles = _tiles(scene, step, paths, left) if left < _USEFUL * before else None
+        if tiles is None and not (scene.folder / round_name).exists():
             _by_rank(scene, step, paths, f"{name}-cut")
             return
-        paths, before = _by_place(scene, step, paths, borders, round_name), left
+        paths, before = _by_place(scene, step, paths, tiles, round_name), left
 
 
 # By place.
 
 
-def _borders(scene: Scene, step: Nms, paths: Sequence[Path], left: int) -> Borders | None:
-    """Those of about as many tiles as are best; None if boxes reach over too many of them."""
-    boxes = scene.layout.arrays(scene.sample(paths))[0]
-    region = regions(
-        boxes, step.iou_threshold, metric=step.metric, inclusive=step.inclusive, box_format=scene.box_format
-    )
+def _tiles(scene: Scene, step: Nms, paths: Sequence[Path], left: int) -> Tiles | None:
+    """About as many as are best; None if boxes reach over too many of them."""
+    sample = scene.sample(paths)
+    corners = to_xyxy(scene.layout.arrays(sample)[0], scene.box_format)
     wanted, fewest = scene.tiles_for(left), max(2, -(-left // scene.most_at_once))
     while wanted >= fewest:
-        borders = _quantiles(region, wanted)
-        touched = _touched(scene, step, boxes, borders)
-        if touched is None or len(touched[1]) <= _MOST_TOUCHED * len(boxes):
-            return borders  # what is wrong with the boxes is said when they are divided
+        tiles = Tiles.of(corners, wanted)
+        if len(_touched(scene, step, tiles, sample).rows) <= _MOST_TOUCHED * len(sample):
+            return tiles
         wanted //= 2
     return None
 
 
-def _quantiles(region: Any, wanted: int) -> Borders:
-    """Columns of about equal numbers of regions, each cut into tiles of about equal numbers."""
-    centers, sizes = (region[:, :2] + region[:, 2:]) / 2, region[:, 2:] - region[:, :2]
-    extent = np.ptp(centers, axis=0)
-    share = sizes.mean(axis=0) / np.where(extent > 0, extent, np.inf)  # of the boxes on a border, if it is the only one
-    columns = int(np.clip(round(np.sqrt(wanted * max(share[1], 1e-9) / max(share[0], 1e-9))), 1, wanted))
-    across = _cuts(centers[:, 0], columns)
-    column_of = np.searchsorted(across, centers[:, 0], "right")
-    down = [_cuts(centers[column_of == k, 1], round(wanted / columns)) for k in range(len(across) + 1)]
-    return Borders(across, np.concatenate(down), np.cumsum([0, *map(len, down)]))
+def _touched(scene: Scene, step: Nms, tiles: Tiles, records: Records) -> Touched:
+    boxes = scene.layout.arrays(records)[0]
+    try:
+        return tiles.touched(
+            boxes, step.iou_threshold, metric=step.metric, inclusive=step.inclusive, box_format=scene.box_format
+        )
+    except UnusualSize as error:
+        raise ValueError(f"{error} in row {records['row'][error.row] + 1:,}") from None
 
 
-def _cuts(places: Any, parts: int) -> Any:
-    """Borders between parts of about equal numbers of places."""
-    if not len(places) or parts < 2:
-        return np.zeros(0)
-    return np.unique(np.quantile(places, np.arange(1, parts) / parts))
+def _by_place(scene: Scene, step: Nms, paths: Sequence[Path], tiles: Tiles | None, name: str) -> list[Path]:
+    """One round. Returns the files of what is undecided. Tiles are not needed if the scene has been divided."""
 
+    def touched(records: Records) -> Touched:
+        assert tiles is not None
+        return _touched(scene, step, tiles, records)
 
-def _touched(scene: Scene, step: Nms, boxes: Any, borders: Borders) -> Touches | None:
-    """None if a size is not ordinary."""
-    rule = (step.iou_threshold, step.metric, step.inclusive, scene.box_format)
-    return _core.touched_tiles(boxes, *rule, borders.across, borders.down, borders.row_starts)
-
-
-def _by_place(scene: Scene, step: Nms, paths: Sequence[Path], borders: Borders | None, name: str) -> list[Path]:
-    """One round. Returns the files of what is undecided. Borders are not needed if the scene has been divided."""
-
-    def touches(records: Records) -> Touches:
-        assert borders is not None
-        boxes = scene.layout.arrays(records)[0]
-        touched = _touched(scene, step, boxes, borders)
-        if touched is None:
-            raise _not_ordinary(scene, records)
-        return touched
-
-    tiles = scene.divided(name, paths, 0 if borders is None else borders.num_tiles, touches)
+    files = scene.divided(name, paths, 0 if tiles is None else tiles.num_tiles, touched)
     text = f"round {name.rpartition('-')[2]}"
-    undecided = [path.with_name(f"{path.name}-undecided") for path in tiles]
-    for number, tile in scene.each(tiles, text):
+    undecided = [path.with_name(f"{path.name}-undecided") for path in files]
+    for number, tile in scene.each(files, text):
         with scene.folder.new(f"{name}/{undecided[number].name}") as new:
             _decide(scene, step, tile, new)
     return undecided
@@ -136,20 +103,6 @@ def _decide(scene: Scene, step: Nms, tile: Path, undecided: Path) -> None:
     )  # fmt: skip
     scene.remove(records["row"][status == Status.SUPPRESSED])
     records.take(np.flatnonzero((status == Status.UNDECIDED) & (records["copy"] < 2))).tofile(undecided)
-
-
-def _not_ordinary(scene: Scene, records: Records) -> ValueError:
-    boxes = scene.layout.arrays(records)[0]
-    sizes = boxes[:, 2:] - boxes[:, :2] if scene.box_format == "xyxy" else boxes[:, 2:]
-    areas = np.where((sizes > 0).all(axis=1), sizes.astype(np.float64).prod(axis=1), np.inf)
-    worst = int(np.argmin(areas))
-    if areas[worst] > 1e-20:
-        worst = int(np.argmax(np.where(np.isfinite(areas), areas, 0)))
-    return ValueError(
-        f"boxes of a scene larger than memory must have ordinary sizes (areas of {boxes.dtype} from "
-        f"{'1e-31' if boxes.dtype == np.float32 else '1e-301'} on), got {boxes[worst].tolist()} "
-        f"in row {records['row'][worst] + 1:,}"
-    )
 
 
 # By rank.

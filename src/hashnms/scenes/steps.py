@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from hashnms import _core
+from hashnms._tiles import Touched
 from hashnms.files.scattered import mixed
 from hashnms.hashing import IoUHash, hash_family
 from hashnms.pipeline import Suppression
-from hashnms.scenes.records import Records, Scene, Touches
+from hashnms.scenes.records import Records, Scene
 from hashnms.scenes.rounds import nms
 from hashnms.steps import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, TopK, Vote, Wbf
 
@@ -28,10 +29,10 @@ def hnms(scene: Scene, step: Hnms, name: str) -> None:
     for number, function in enumerate(hash_family(step.alpha, step.num_hashes)):
         count = scene.tiles_for(scene.num_left(scene.all))
 
-        def touches(records: Records, function: IoUHash = function, count: int = count) -> Touches:
+        def touched(records: Records, function: IoUHash = function, count: int = count) -> Touched:
             return _by_cell(scene, records, function, count)
 
-        tiles = scene.divided(f"{name}-hash-{number}", scene.all, count, touches)
+        tiles = scene.divided(f"{name}-hash-{number}", scene.all, count, touched)
         for _, path in scene.each(tiles, f"hash {number + 1} of {step.num_hashes}"):
             best = np.zeros(0, scene.layout.stored)  # of the cells so far: any number of boxes may be in one
             for records in scene.records([path], at_a_time=2**19):
@@ -44,7 +45,7 @@ def hnms(scene: Scene, step: Hnms, name: str) -> None:
                 scene.remove(np.delete(both["row"], keep))
 
 
-def _by_cell(scene: Scene, records: Records, function: IoUHash, count: int) -> Touches:
+def _by_cell(scene: Scene, records: Records, function: IoUHash, count: int) -> Touched:
     """The boxes of a cell touch the same tile, which a hash of the cell chooses."""
     boxes, _, labels = scene.layout.arrays(records)
     key = np.zeros(len(records), np.int64) if labels is None else labels
@@ -52,7 +53,7 @@ def _by_cell(scene: Scene, records: Records, function: IoUHash, count: int) -> T
         key = key * np.int64(0x5851F42D4C957F2D) + code  # any overflow is welcome
     tile = (mixed(key) % np.uint64(count)).astype(np.uint16)
     starts = np.concatenate([[0], np.cumsum(np.bincount(tile, minlength=count))])
-    return starts, np.argsort(tile, kind="stable"), 0
+    return Touched(starts, np.argsort(tile, kind="stable"), np.zeros(len(records), np.int8))
 
 
 _STEPS: dict[type[Step], Callable[[Scene, Any, str], None]] = {ScoreThreshold: score, Hnms: hnms, Nms: nms}

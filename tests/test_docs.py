@@ -1,0 +1,95 @@
+"""The examples of the README and of the pages of the site are true."""
+
+import importlib.util
+import re
+
+import pytest
+
+from tests.support.boxes import REPOSITORY
+from tests.support.pages import examples_of
+
+PAGES = {
+    path.relative_to(REPOSITORY).as_posix(): path
+    for path in [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/**/*.md"))]
+}
+WITH_EXAMPLES = [name for name, path in PAGES.items() if examples_of(path)]
+
+
+@pytest.fixture
+def no_downloads(monkeypatch):
+    """Weights that torchvision would download stay random."""
+    torch = pytest.importorskip("torch")
+    api = pytest.importorskip("torchvision.models._api")
+    load = torch.nn.Module.load_state_dict
+    monkeypatch.setattr(api.WeightsEnum, "get_state_dict", lambda *_, **__: None)
+    monkeypatch.setattr(
+        torch.nn.Module,
+        "load_state_dict",
+        lambda self, state, *args, **kwargs: None if state is None else load(self, state, *args, **kwargs),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:FutureWarning")
+@pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_the_pages_are_true(name, tmp_path, monkeypatch, request):
+    examples = examples_of(PAGES[name])
+    for package in sorted(set().union(*(example.imported() for example in examples))):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}")
+    if any('weights="DEFAULT"' in example.code for example in examples):
+        request.getfixturevalue("no_downloads")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for example in examples:
+        if not example.not_run:
+            example.run(PAGES[name], names)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_example_is_overlooked(name):
+    text = PAGES[name].read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- also run:|```(?:py\w*|console)\b", text)
+    assert len(blocks) == len(examples_of(PAGES[name]))
+    sessions = re.sub(r"```pycon\n.*?```", "", text, flags=re.DOTALL)
+    assert ">>>" not in sessions
+
+
+def test_examples_that_are_not_true_fail(tmp_path):
+    page = tmp_path / "page.md"
+    for example in ("```python\n1 / 0\n```", "```pycon\n>>> 1 + 1\n3\n```", "```console\n$ hashnms nonsense\n```"):
+        page.write_text(f"# A page\n\n{example}\n")
+        (found,) = examples_of(page)
+        with pytest.raises((AssertionError, ZeroDivisionError)):
+            found.run(page, {})
+        page.write_text(f"<!-- not run: why -->\n{example}\n")
+        (found,) = examples_of(page)
+        assert found.not_run == "why"
+
+
+def test_examples_share_names_and_commands_are_compared_with_their_output(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- also run:\na = 1\n-->\n\n```python\nb = a + 1\n```\n\n```pycon\n>>> c = b\n>>> c\n2\n```\n\n"
+        "```console\n$ hashnms --version\nhashnms ...\n```\n\n```console\n$ hashnms --version\nanother\n```\n"
+    )
+    *right, wrong = examples_of(page)
+    names: dict[str, object] = {}
+    for example in right:
+        example.run(page, names)
+    assert names["c"] == 2
+    with pytest.raises(AssertionError):
+        wrong.run(page, names)
+
+
+def test_links_lead_to_files_of_the_repository():
+    """Sphinx checks those of the site, with their anchors; here are those of all files as GitHub shows them."""
+    pages = [path for pattern in ("*.md", "core/*.md", "docs/**/*.md") for path in REPOSITORY.glob(pattern)]
+    broken = [
+        f"{page.relative_to(REPOSITORY)}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert broken == []
