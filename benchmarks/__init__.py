@@ -1,1 +1,1 @@
-"""Benchmarks: each checks the answer it times and prints ratios of one run."""
+"""Benchmarks: each checks the answer that it times, and prints ratios from one run."""

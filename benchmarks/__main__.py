@@ -1,7 +1,7 @@
-"""hashnms beside its peers: `make bench`, or `python -m benchmarks --help`.
+"""Compare hashnms with its peers: `make bench`, or `python -m benchmarks --help`.
 
-Every peer that is installed, in one process on one thread each, in interleaved rounds; every answer is looked at before
-its time counts. The results go to a JSON file, from which `benchmarks.page` makes a page of tables and plots.
+All installed peers run in one process, each on one thread, in interleaved rounds. Every answer is checked before its
+time counts. The results go to a JSON file, from which `benchmarks.page` makes a page of tables and plots.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ PACKAGES += ["ensemble-boxes", "onnxruntime", "numpy", "faster-coco-eval"]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=FAMILIES, default=list(FAMILIES), help="some of the tables")
-    parser.add_argument("--largest", type=int, default=10**7, help="leave out workloads of more boxes")
-    parser.add_argument("--real", type=Path, metavar="DIR", help="also the images in DIR/*/*.npz (benchmarks.quality)")
-    parser.add_argument("--images", type=int, default=1, help="of each real set time so many (default: 1)")
-    parser.add_argument("--memory", type=int, default=100_000, metavar="N", help="peak memory with N boxes; 0: none")
+    parser.add_argument("--only", nargs="+", choices=FAMILIES, default=list(FAMILIES), help="measure only these tables")
+    parser.add_argument("--largest", type=int, default=10**7, help="leave out workloads with more boxes")
+    parser.add_argument(
+        "--real", type=Path, metavar="DIR", help="also measure the images in DIR/*/*.npz (benchmarks.quality)"
+    )
+    parser.add_argument("--images", type=int, default=1, help="images of each real set to time (default: 1)")
+    parser.add_argument(
+        "--memory", type=int, default=100_000, metavar="N", help="boxes for peak memory; 0: do not measure"
+    )
     parser.add_argument(
         "--again", action="store_true", help="measure these tables again and keep the rest of the output"
     )
@@ -51,16 +55,16 @@ def main() -> None:
     if arguments.again:
         if not arguments.output.exists():
             parser.error(
-                f"--again needs the results of another run in --output, got {arguments.output}, which is not there"
+                f"--again needs the results of an earlier run in --output, got {arguments.output}, which does not exist"
             )
         record = load(arguments.output)
         if (record["machine"], record["versions"]) != (machine(), versions()):
-            raise SystemExit(f"{arguments.output} is of another machine or of other versions: nothing is measured")
+            raise SystemExit(f"{arguments.output} is from another machine or other versions: nothing is measured")
     record |= {"machine": machine(), "versions": versions()}
     for name, (title, run) in runs.items():
         results = [result for of_workload in shown(console, title, run) for result in of_workload]
         record["families"][name] = {"title": title, "results": [asdict(result) for result in results]}
-        save(record, arguments.output)  # what is done is not lost
+        save(record, arguments.output)  # so that finished tables are not lost
     if arguments.real:
         record["quality"] = {}
         for directory in quality.sets_with_truth(arguments.real):
@@ -70,18 +74,20 @@ def main() -> None:
         with console.status("peak memory …"):
             record["memory"] = {"boxes": arguments.memory, "bytes": peaks(arguments.memory)}
         save(record, arguments.output)
-    console.print(f"{arguments.output} has it all; python -m benchmarks.page {arguments.output} makes a page of it")
+    console.print(
+        f"{arguments.output} has the results; python -m benchmarks.page {arguments.output} makes a page from them"
+    )
 
 
 def on_one_thread() -> None:
-    """Peers read this when they are imported."""
+    """Set variables that peers read when they are imported."""
     for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = "1"
     hashnms.set_num_threads(1)
 
 
 def shown(console: Console, title: str, runs: Iterator[list[Result]]) -> Iterator[list[Result]]:
-    """The same, with a table of each workload as it is done."""
+    """The same results; prints a table of each workload when it is done."""
     while True:
         with console.status(f"{title} …"):
             results = next(runs, None)

@@ -1,9 +1,9 @@
-"""Other packages' suppression beside theirs with hashnms: milliseconds and ratios of one run, as Markdown.
+"""The suppression of other packages without and with hashnms: milliseconds and ratios from one run, as Markdown.
 
     python -m benchmarks.adapters [--boxes 10000 100000] [--preset crowd]
 
-One thread each, CPU time. Every answer is compared with the package's own before its time counts. What takes longer
-than two seconds is timed once; what would need more memory than --memory for its matrix of all pairs is left out.
+One thread each, CPU time. Every answer is compared with the package's own before its time counts. Calls that take
+longer than two seconds are timed once. Calls whose matrix of all pairs would exceed --memory are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAIR_BYTES = 55
 
 
 class Case(NamedTuple):
-    """A call of a package, the same with hashnms, and whether both gave the same."""
+    """A call of a package, the same call with hashnms, and a check that both give the same result."""
 
     name: str
     stock: Callable[[], Any]
@@ -55,7 +55,7 @@ def ultralytics_cases(scene: Scene) -> Iterator[Case]:
         )
 
 
-#: Method of SAHI and its overlap -> the names of its functions, and of its class.
+#: SAHI's method and overlap -> the names of its functions and of its class.
 SAHI_METHODS = {
     ("NMS", "IOU"): ("nms", "NMSPostprocess"),
     ("NMS", "IOS"): ("nms", "NMSPostprocess"),
@@ -65,7 +65,7 @@ SAHI_METHODS = {
 
 
 def sahi_cases(scene: Scene) -> Iterator[Case]:
-    """Its functions of arrays."""
+    """SAHI's functions on arrays."""
     from hashnms.detectors import sahi as adapter
 
     predictions = np.column_stack([scene.boxes, scene.scores, np.zeros(len(scene.scores))]).astype(np.float32)
@@ -73,9 +73,9 @@ def sahi_cases(scene: Scene) -> Iterator[Case]:
         functions = importlib.import_module(f"sahi.postprocess._{backend}_backend")
         for (method, metric), (function, _) in SAHI_METHODS.items():
             stock, ours = getattr(functions, f"{function}_{backend}"), getattr(adapter, f"{function}_hashnms")
-            stock(predictions[:10], metric, 0.5)  # compiled
+            stock(predictions[:10], metric, 0.5)  # compiles it
             if backend == "numba" and method == "NMM":
-                continue  # which is numpy's, from 2,000 boxes on
+                continue  # it is numpy's from 2,000 boxes on
             yield Case(
                 f"SAHI's function for {method}, {metric} 0.5, {backend}",
                 lambda stock=stock, metric=metric: stock(predictions, metric, 0.5),
@@ -85,7 +85,7 @@ def sahi_cases(scene: Scene) -> Iterator[Case]:
 
 
 def sahi_objects(scene: Scene) -> Iterator[Case]:
-    """What `get_sliced_prediction` calls, with a list of objects."""
+    """The classes that `get_sliced_prediction` calls with a list of objects."""
     from sahi.postprocess import backends, combine
     from sahi.prediction import ObjectPrediction
 
@@ -169,7 +169,7 @@ CASES: dict[str, list[Callable[[Scene], Iterator[Case]]]] = {
 
 
 def measured(case: Case, boxes: int, memory: float, rounds: int) -> str:
-    """The cell of the table."""
+    """Measure a case: the cell of the table."""
     if case.bytes_per_pair * boxes**2 > memory * 1e9:
         ours = shortest({"ours": case.ours}, rounds, time.process_time)["ours"] * 1e3
         return f"over {memory:.0f} GB → {ours:,.1f}"

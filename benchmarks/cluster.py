@@ -1,10 +1,10 @@
-"""Scattered boxes on Ray Data, on this machine, beside `hashnms.files` on the same file. Prints ratios of one run.
+"""Scattered boxes on Ray Data on this machine, compared with `hashnms.files`. Prints ratios from one run.
 
     python -m benchmarks.cluster [--boxes 10000000] [--cpus 2] [--folder DIR] [--scene]
 
-CPU time is that of all processes and threads, Ray's own included, from the first to the last; that of a process that
-ended is the last that was seen, every twentieth of a second. Memory is that of the processes without what they share,
-and the object store, at most. What comes out is compared: the same number of rows, and the same sums of them.
+CPU time is that of all processes and threads, including Ray's own. It is sampled twenty times a second; for a process
+that has ended, the last sample counts. Memory is the peak of the processes' private memory plus the object store.
+Results are compared by the number of rows and their sums.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ suppress(sys.argv[1], sys.argv[2], "nms:0.5", columns={columns})
 
 
 def measured(text: str, *arguments: str) -> tuple[float, float, int]:
-    """Wall seconds, CPU seconds and bytes of a process and all that it starts."""
+    """Wall seconds, CPU seconds and bytes of a process and all its children."""
     start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-c", text, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -57,7 +57,7 @@ def measured(text: str, *arguments: str) -> tuple[float, float, int]:
 
 
 def _family(pid: int) -> dict[int, tuple[float, int]]:
-    """CPU seconds, and bytes that are not shared, of a process and of all below it."""
+    """CPU seconds and private bytes of a process and all its descendants."""
     found: dict[int, tuple[int, float, int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -75,7 +75,7 @@ def _family(pid: int) -> dict[int, tuple[float, int]]:
 
 
 def write_scattered(count: int, path: Path) -> None:
-    """Crowds of a thousand boxes in any order: parts of ten million rows, each of all images."""
+    """Write crowds of a thousand boxes in random order: parts of ten million rows, each with rows of all its images."""
     if count <= 10**7:
         write_parquet(detections(count, scattered=True), path)
         return
@@ -94,7 +94,7 @@ def write_scattered(count: int, path: Path) -> None:
 
 
 def write_scene(count: int, path: Path) -> None:
-    """One aerial scene in any order."""
+    """Write one aerial scene in random order."""
     scene = make_scene("aerial", count)
     order = np.random.default_rng(2).permutation(count)
     corners = dict(zip(("x1", "y1", "x2", "y2"), scene.boxes[order].T, strict=True))
@@ -102,7 +102,7 @@ def write_scene(count: int, path: Path) -> None:
 
 
 def sums(path: Path) -> tuple[int, float]:
-    """Of what was written."""
+    """The number of rows that were written, and their sum."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path, columns=["x1", "score"])
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--boxes", type=int, default=10**7)
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument("--store", type=float, default=2.0, help="gigabytes of Ray's object store")
-    parser.add_argument("--folder", type=Path, default=None, help="where files are written, and removed")
+    parser.add_argument("--folder", type=Path, default=None, help="folder for temporary files")
     parser.add_argument("--scene", action="store_true", help="one scene instead of images of a thousand boxes")
     options = parser.parse_args()
     columns = {"image": None} if options.scene else {}

@@ -1,4 +1,4 @@
-"""One workload, ours and the peers: every answer is looked at before its time counts."""
+"""Time our method and the peers on one workload. Every answer is checked before its time counts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from benchmarks.peers import Peer, Workload
 from hashnms.evaluate import agreement
 
-#: A peer that would need more seconds or bytes for a call is left out. One that took ENOUGH seconds is not repeated.
+#: A peer that would need more seconds or bytes for a call is left out. A call that took ENOUGH seconds is not repeated.
 LONGEST, MOST_BYTES = 60.0, 4e9
 ENOUGH = 3.0
-#: Seconds that short calls are repeated for within a round, so that the cache is theirs.
+#: Short calls are repeated for this many seconds within a round, so that the cache holds their data.
 ROUND = 1e-3
 
 
@@ -29,29 +29,29 @@ Name = TypeVar("Name", bound=Hashable)
 
 @dataclass(frozen=True)
 class Result:
-    """What a peer took for a workload: nothing where it was left out, and then why."""
+    """The time of a peer on a workload, or why it was left out."""
 
     workload: str
     boxes: int
     peer: str
     best: float | None  # seconds
     median: float | None
-    answer: str  # "same", or what is different, or why it was left out
+    answer: str  # "same", or what differs, or why it was left out
 
 
 @dataclass
 class Series:
-    """Ours and the peers over workloads that grow: a peer is left out from where it would take too long."""
+    """Our method and the peers on growing workloads: a peer is left out once it would take too long."""
 
     ours: Peer
     peers: list[Peer]
-    verify: Callable[[Workload, Any], bool]  # whether our rows are right
+    verify: Callable[[Workload, Any], bool]  # whether our rows are correct
 
     def __post_init__(self) -> None:
         self._seen: dict[str, list[tuple[int, float]]] = {}
 
     def run(self, work: Workload, rounds: int = 15) -> list[Result]:
-        """Of one workload, ours first."""
+        """Results for one workload, ours first."""
         call = self.ours.call(work)
         rows = np.asarray(call())
         if not self.verify(work, rows):
@@ -61,7 +61,7 @@ class Series:
             left_out = self._why_not(peer, len(work.boxes))
             if not left_out:
                 try:
-                    peer.call(work.first(8))()  # loads and compiles what it needs
+                    peer.call(work.first(8))()  # loads and compiles
                     call = peer.call(work)
                     start = time.perf_counter()
                     answer = call()
@@ -85,7 +85,7 @@ class Series:
         return TOO_LONG if self._expected_seconds(peer.name, boxes) > LONGEST else ""
 
     def _expected_seconds(self, name: str, boxes: int) -> float:
-        """As the time has grown so far; at first as if it were quadratic."""
+        """Extrapolates the growth of the time so far; initially assumes quadratic growth."""
         seen = sorted(self._seen.get(name, []))
         if not seen:
             return 0.0
@@ -97,10 +97,10 @@ class Series:
 def interleaved(
     calls: dict[Name, Callable[[], Any]], rounds: int, first_seconds: dict[Name, float] | None = None
 ) -> dict[Name, list[float]]:
-    """Seconds of each call, in rounds: all calls once, then all again. A long call has fewer.
+    """Seconds of each call, in rounds: all calls once, then all again. Long calls have fewer rounds.
 
-    Short calls are repeated within a round; the mean counts. `first_seconds`: what calls have taken before, which is
-    all that is needed of long ones.
+    Short calls are repeated within a round, and the mean counts. `first_seconds`: times of earlier calls, which are
+    enough for long ones.
     """
     times: dict[Name, list[float]] = {name: [] for name in calls}
     repeats = dict.fromkeys(calls, 1)
@@ -128,7 +128,7 @@ def _timed(call: Callable[[], Any], repeats: int) -> float:
 
 
 def difference(peer: Peer, work: Workload, rows: Any, answer: Any) -> str:
-    """How a peer's answer differs from the right rows."""
+    """How a peer's answer differs from the correct rows."""
     if peer.approximates:
         agreed = agreement(answer, rows)
         return f"recall {agreed.recall:.1%}, precision {agreed.precision:.1%}"

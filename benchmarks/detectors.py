@@ -1,9 +1,8 @@
-"""How fast are detectors with hashnms? `python -m benchmarks.detectors --help`. Needs torchvision.
+"""Time detectors with hashnms: `python -m benchmarks.detectors --help`. Needs torchvision.
 
-First the suppression alone, torchvision's and ours in its place, one thread each: of the boxes that models with random
-weights and crowded scores put out, and of those that a trained RPN might put out for synthetic scenes. Exact answers
-are checked against torchvision's before their time counts. With --total, after that, whole forward passes and where
-their time goes, with all threads.
+First the suppression alone, torchvision's and ours, one thread each. The boxes come from models with random weights and
+crowded scores, and from a simulated trained RPN on synthetic scenes. Exact answers are checked against torchvision's
+before their time counts. With --total, also whole forward passes and where their time goes, with all threads.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ONE_STAGE = [None, "hnms:0.73/1+nms:0.5", "softnms:gaussian/0.5", "hnms:0.73/1+s
 
 
 class Workload(NamedTuple):
-    """What goes into a suppression, and what takes it in place of torchvision's NMS."""
+    """The input of a suppression, and the method that replaces torchvision's NMS."""
 
     name: str
     boxes: Tensor
@@ -50,7 +49,7 @@ class Workload(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=800, help="the images' width and height in pixels")
-    parser.add_argument("--candidates", type=int, default=9000, help="P1, the boxes of a level that go in")
+    parser.add_argument("--candidates", type=int, default=9000, help="P1, the number of boxes of each level")
     parser.add_argument("--total", action="store_true", help="also measure whole forward passes")
     arguments = parser.parse_args()
     console = Console()
@@ -117,7 +116,7 @@ def recorded(
     images: list[Tensor],
     suppressions: list[str | None],
 ) -> Workload:
-    """What the suppression of a module gets in a forward pass."""
+    """Record the input of a module's suppression in a forward pass."""
     given: list[Any] = []
 
     class Recorder(Replacement):
@@ -132,7 +131,7 @@ def recorded(
 
 
 def as_if_trained(preset: str, rpn: Any, size: int, candidates: int) -> Workload:
-    """What a trained RPN may put out for a scene: anchors on objects moved towards them and given higher scores."""
+    """Simulate a trained RPN: anchors on objects are moved towards them and get higher scores."""
     objects = torch.from_numpy(make_scene(preset, 1).gt_boxes)
     objects *= size / objects.max()
     grids = [[-(-size // stride)] * 2 for stride in (4, 8, 16, 32, 64)]
@@ -154,7 +153,7 @@ def as_if_trained(preset: str, rpn: Any, size: int, candidates: int) -> Workload
 
 
 def around_objects(candidates: int) -> Workload:
-    """Only boxes around the objects of a scene, by class: few are kept, which is when torchvision's NMS is fast."""
+    """Only boxes around the objects of a scene, by class. Few are kept, which makes torchvision's NMS fast."""
     scene = make_scene("parking_lot")
     data = [torch.from_numpy(array) for array in (scene.boxes, scene.scores, scene.labels)]
     rows = Suppression([hashnms.TopK(candidates)])(*data).keep

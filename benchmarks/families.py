@@ -1,4 +1,4 @@
-"""What `python -m benchmarks` measures: families of workloads, each a table of the page."""
+"""What `python -m benchmarks` measures: families of workloads, each a table on the page."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from benchmarks.plain import plain_hnms, plain_nms, plain_soft_nms
 from hashnms import nms, reference
 from hashnms.synthetic import PRESETS
 
-#: Up to so many boxes our answer is held against the plain loop, HNMS against the reference, which is Python. Beyond,
-#: NMS tile by tile is held against NMS of all boxes at once, HNMS against the plain hash map.
+#: Up to this many boxes, NMS is checked against the plain loop, and HNMS against the reference in Python. Beyond, NMS
+#: tile by tile is checked against NMS of all boxes at once, and HNMS against the plain hash map.
 CHECKED, CHECKED_HNMS = 45_000, 10_000
 
 Runs = Iterator[list[Result]]
@@ -107,13 +107,13 @@ def later(largest: int) -> Runs:
 
 
 def real(folder: Path, images: int) -> Runs:
-    """The first images of each set: one series an image, for their sizes differ."""
+    """The first images of each set: one series per image, because their sizes differ."""
     for directory in workloads.real_sets(folder):
         for work in islice(workloads.real_images(directory), images):
             yield nms_series(LABELLED_NMS).run(work, rounds=5)
 
 
-#: Of each family its title and what runs it, given the largest number of boxes.
+#: Name of a family -> its title, and a function of the largest number of boxes that runs it.
 FAMILIES: dict[str, tuple[str, Callable[[int], Runs]]] = {
     "nms-0.5": ("Exact NMS at IoU 0.5", lambda largest: nms_by_size(largest, 0.5)),
     "nms-0.7": ("Exact NMS at IoU 0.7", lambda largest: nms_by_size(largest, 0.7)),

@@ -1,9 +1,9 @@
-"""Files: what `hashnms suppress` takes beside what people do without it. Prints ratios of one run.
+"""Time `hashnms suppress` on files, compared with other ways to do the same. Prints ratios from one run.
 
     python -m benchmarks.files [--rows 1000000] [--parquet-rows 10000000] [--folder DIR]
 
-Each job runs in a process of its own, several times in turn; the least CPU time and the peak of memory count. CPU time
-is that of all threads.
+Each job runs in its own process, several times, alternating with the others. The least CPU time, over all threads, and
+the peak memory count.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ from hashnms.tables import suppress
 pq.write_table(suppress(pq.read_table(sys.argv[1]), "nms:0.5"), sys.argv[2])
 """,
 }
-#: A table in memory: seconds of `tables.suppress` and of the suppression in it, bytes of the table, and the peak.
+#: A table in memory: seconds of `tables.suppress` and of the suppression inside, bytes of the table, and the peak.
 TABLE_JOB = """
 import sys, time
 import pyarrow.parquet as pq
@@ -119,7 +119,7 @@ print(time.process_time(), int(peak.split()[1]) * 1024)
 
 
 def measured(jobs: dict[str, str], source: Path, rounds: int) -> dict[str, tuple[float, int]]:
-    """The least CPU seconds and the peak bytes of each job; of one that fails, nothing."""
+    """The least CPU seconds and the peak bytes of each job; jobs that fail are left out."""
     best: dict[str, tuple[float, int]] = {}
     for _ in range(rounds):
         for name, job in jobs.items():
@@ -139,7 +139,7 @@ def measured(jobs: dict[str, str], source: Path, rounds: int) -> dict[str, tuple
 
 
 def detections(rows: int, scattered: bool) -> dict[str, Any]:
-    """Crowds of a thousand boxes, image after image or in any order."""
+    """Crowds of a thousand boxes, image after image or in random order."""
     random_numbers = np.random.default_rng(0)
     scenes = [make_scene("crowd", BOXES_OF_AN_IMAGE, seed=seed) for seed in range(20)]
     images = rows // BOXES_OF_AN_IMAGE
@@ -172,7 +172,7 @@ def write_parquet(columns: dict[str, Any], path: Path) -> None:
 
 
 def table(title: str, jobs: dict[str, str], source: Path, count: int, rounds: int) -> None:
-    """The jobs beside `hashnms suppress`, as Markdown."""
+    """Print the jobs compared with `hashnms suppress`, as Markdown."""
     found = measured(jobs, source, rounds)
     ours, size = found["hashnms suppress"][0], source.stat().st_size
     print(f"\n{title}: {count:,} boxes, {size / 1e6:,.0f} MB\n")
@@ -192,7 +192,7 @@ def table(title: str, jobs: dict[str, str], source: Path, count: int, rounds: in
 
 
 def table_in_memory(source: Path, count: int, rounds: int) -> None:
-    """What `tables.suppress` does beside the suppression itself."""
+    """Print the cost of `tables.suppress` in addition to the suppression itself."""
     runs = []
     for _ in range(rounds):
         result = subprocess.run(
@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10**6)
     parser.add_argument("--parquet-rows", type=int, default=10**7)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=None, help="where files are written, and removed")
+    parser.add_argument("--folder", type=Path, default=None, help="folder for temporary files")
     options = parser.parse_args()
     with TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)

@@ -1,10 +1,10 @@
-"""How fast is hashnms on tensors? `python -m benchmarks.gpu --help`.
+"""Time hashnms on tensors: `python -m benchmarks.gpu --help`.
 
-On a GPU (`--device cuda`, the default where there is one): HNMS by Triton kernels and in plain torch operations, the
-exact nms of hashnms, which copies the boxes to the host and back, and torchvision's nms, with the memory that each
-takes there. Without a GPU the same plain operations run on the CPU, one thread, and `hnms` is the core. Every
-answer is checked against the core's before its time counts. The last line says what a call with tensors in place of
-arrays costs on the CPU.
+On a GPU (`--device cuda`, the default if there is one): HNMS with Triton kernels and in plain torch operations, the
+exact nms of hashnms, which copies the boxes to the host and back, and torchvision's nms, with the GPU memory that each
+takes. Without a GPU, the same plain operations run on one CPU thread, and `hnms` is the core. Every answer is checked
+against the core's before its time counts. The last line shows how much more a call with tensors costs on the CPU than
+one with arrays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ except ImportError:
     torchvision = None
 
 SIZES = [10**3, 9_000, 45_000, 10**5, 10**6]
-TORCHVISION_LIMIT = {"cpu": 45_000, "cuda": 10**5}  # seconds beyond, and N**2 / 8 bytes
+TORCHVISION_LIMIT = {"cpu": 45_000, "cuda": 10**5}  # beyond, it takes seconds, and N**2 / 8 bytes
 HASHES = (1, 4)
 IOU_THRESHOLD = 0.7
 
@@ -93,7 +93,7 @@ def measure(size: int, device: torch.device, preset: str, alpha: float) -> Itera
 
 
 def plain_hnms(boxes: torch.Tensor, scores: torch.Tensor, alpha: float, num_hashes: int) -> torch.Tensor:
-    """HNMS in plain torch operations, on the CPU, too."""
+    """HNMS in plain torch operations, on any device."""
     given = DeviceCandidates.plain(boxes, scores, None, "xyxy")
     assert given is not None
     rows, fits = portable.hnms(*given[:3], hash_family(alpha, num_hashes), given.box_format)
@@ -102,7 +102,7 @@ def plain_hnms(boxes: torch.Tensor, scores: torch.Tensor, alpha: float, num_hash
 
 
 def finished(call: Callable[[], Any], device: torch.device) -> Callable[[], None]:
-    """The same, returning when the device has done it."""
+    """The call, followed by waiting for the device."""
 
     def run() -> None:
         call()
@@ -113,7 +113,7 @@ def finished(call: Callable[[], Any], device: torch.device) -> Callable[[], None
 
 
 def memory_of(call: Callable[[], Any], device: torch.device) -> str:
-    """The most memory that a call takes on a GPU beside its input."""
+    """The peak memory that a call takes on a GPU in addition to its input."""
     if device.type != "cuda":
         return ""
     before = torch.cuda.memory_allocated(device)
@@ -141,7 +141,7 @@ def call_overheads() -> str:
 
 _CHAIN = hashnms.Suppression.parse("hnms:0.7/1+nms:0.5")
 
-#: What to call with boxes, scores and labels.
+#: Functions to call with boxes, scores and labels.
 SMALL_CALLS: dict[str, Callable[..., Any]] = {
     "hnms": lambda boxes, scores, _: hashnms.hnms(boxes, scores),
     "nms": lambda boxes, scores, _: hashnms.nms(boxes, scores),

@@ -1,9 +1,9 @@
-"""How fast is hnms? `python -m benchmarks.hnms --help`.
+"""Time hnms: `python -m benchmarks.hnms --help`.
 
 For each number of boxes: ns per box for K = 1..4 hashes on one thread; the ratio to copying the same boxes and scores
-(20 bytes a box: no method can be faster than reading its input); all threads; and torchvision's nms at IoU 0.7 where
-it is installed. Rounds are interleaved, each call runs a few times in a row so that it finds the cache as it left it,
-and the shortest counts, for machines are noisy.
+(20 bytes per box: no method can be faster than reading its input); all threads; and torchvision's nms at IoU 0.7 if it
+is installed. Rounds are interleaved. Each call runs a few times in a row, so that its data is in the cache, and the
+shortest time counts, because machines are noisy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ except ImportError:
     torchvision = None
 
 SIZES = [10**2, 10**3, 10**4, 45_000, 10**5, 10**6, 10**7]
-TORCHVISION_LIMIT = 45_000  # quadratic: seconds beyond
+TORCHVISION_LIMIT = 45_000  # quadratic: beyond, it takes seconds
 HASHES = (1, 2, 3, 4)
 
 
@@ -106,7 +106,7 @@ def measure(preset: str, size: int, alpha: float) -> list[str]:
 
 
 def check_answer(scene: Any, alpha: float) -> None:
-    """A few boxes against the reference; all boxes, with all threads and with one, against sorting the codes."""
+    """Check a few boxes against the reference, and all boxes, on all threads and on one, against sorting the codes."""
     few = slice(0, 1000)
     for k in HASHES:
         keep = hnms(scene.boxes[few], scene.scores[few], alpha=alpha, num_hashes=k)
@@ -126,7 +126,7 @@ def check_answer(scene: Any, alpha: float) -> None:
 
 
 def on_threads(count: int, call: Callable[[], Any]) -> Callable[[], Any]:
-    """The call, with so many threads while it runs."""
+    """The call with `count` threads."""
 
     def run() -> Any:
         before = hashnms.get_num_threads()

@@ -1,4 +1,4 @@
-// Faster or softer kinds of NMS from later papers, each in its simplest form, to compare with. One label at a time.
+// Faster or softer variants of NMS from later papers, each in its simplest form, for comparison. One label at a time.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -49,7 +49,7 @@ struct Ranked {
 
 }  // namespace
 
-// Fast NMS (Bolya et al., YOLACT, 2019): a box falls to any better one that overlaps it, kept or not.
+// Fast NMS (Bolya et al., YOLACT, 2019): a box is suppressed by any better one that overlaps it, kept or not.
 extern "C" size_t fast_nms(const float* boxes, const float* scores, size_t count, double threshold, int64_t* out) {
   const Ranked ranked(boxes, scores, count);
   std::vector<char> kept(count, true);
@@ -61,8 +61,8 @@ extern "C" size_t fast_nms(const float* boxes, const float* scores, size_t count
   return ranked.write(kept, out);
 }
 
-// Cluster-NMS (Zheng et al., 2021): Fast NMS again and again, each time only the boxes that were left suppress, until
-// nothing changes: then it is NMS.
+// Cluster-NMS (Zheng et al., 2021): repeat Fast NMS, each time with only the remaining boxes suppressing, until nothing
+// changes. The result is that of NMS.
 extern "C" size_t cluster_nms(const float* boxes, const float* scores, size_t count, double threshold, int64_t* out) {
   const Ranked ranked(boxes, scores, count);
   std::vector<char> kept(count, true), before;
@@ -78,12 +78,12 @@ extern "C" size_t cluster_nms(const float* boxes, const float* scores, size_t co
   return ranked.write(kept, out);
 }
 
-// Matrix NMS (Wang et al., SOLOv2, 2020), gaussian: a score is lowered once, by the better box that lowers it most
-// after that one's own lowering is taken into account. Writes all rows by the old scores, and the new scores.
+// Matrix NMS (Wang et al., SOLOv2, 2020), gaussian: a score is lowered once, by the better box that lowers it most,
+// relative to how much that box itself can be lowered. Writes all rows by the old scores, and the new scores.
 extern "C" size_t matrix_nms(const float* boxes, const float* scores, size_t count, double sigma, int64_t* out,
                              float* lowered) {
   const Ranked ranked(boxes, scores, count);
-  std::vector<float> greatest(count, 0);  // IoU with a better box
+  std::vector<float> greatest(count, 0);  // greatest IoU with a better box
   for (size_t k = 0; k < count; ++k) {
     double decay = 1;
     for (size_t better = 0; better < k; ++better) {
@@ -98,8 +98,8 @@ extern "C" size_t matrix_nms(const float* boxes, const float* scores, size_t cou
   return count;
 }
 
-// BOE-NMS (Si et al., 2024): above IoU 0.5 the centre of a suppressed box lies in the suppressing one, so a kept box
-// asks only those with a centre between its sides.
+// BOE-NMS (Si et al., 2024): above IoU 0.5 the centre of a suppressed box lies in the suppressing one, so a kept box is
+// compared only with boxes whose centres lie between its sides.
 extern "C" size_t boe_nms(const float* boxes, const float* scores, size_t count, double threshold, int64_t* out) {
   const Ranked ranked(boxes, scores, count);
   std::vector<std::pair<float, uint32_t>> centers;
@@ -119,7 +119,7 @@ extern "C" size_t boe_nms(const float* boxes, const float* scores, size_t count,
   return ranked.write(kept, out);
 }
 
-// eQSI-NMS (Si et al., 2024): in the order of centres a box is compared with the next better box on either side alone.
+// eQSI-NMS (Si et al., 2024): in the order of centres, a box is compared only with the next better box on each side.
 extern "C" size_t eqsi_nms(const float* boxes, const float* scores, size_t count, double threshold, int64_t* out) {
   const Ranked ranked(boxes, scores, count);
   std::vector<uint32_t> order(count), waiting;
@@ -130,7 +130,7 @@ extern "C" size_t eqsi_nms(const float* boxes, const float* scores, size_t count
   for (int direction = 0; direction < 2; ++direction) {
     waiting.clear();
     for (const uint32_t k : order) {
-      for (; !waiting.empty() && waiting.back() > k; waiting.pop_back()) {  // worse: its rank is greater
+      for (; !waiting.empty() && waiting.back() > k; waiting.pop_back()) {  // worse boxes have greater ranks
         if (iou(ranked.boxes[k], ranked.boxes[waiting.back()]) > threshold) kept[waiting.back()] = false;
       }
       waiting.push_back(k);
@@ -154,8 +154,8 @@ struct HashOfWindow {
 
 }  // namespace
 
-// After MaxpoolNMS (Cai et al., 2019; Zhang et al., 2021): boxes go to maps by size and aspect ratio, and of each
-// pooling window, and of each that is shifted by half of it, the best box is left.
+// After MaxpoolNMS (Cai et al., 2019; Zhang et al., 2021): boxes are divided into maps by size and aspect ratio, and
+// only the best box of each pooling window is left; then the same with windows shifted by half their size.
 extern "C" size_t maxpool_nms(const float* boxes, const float* scores, size_t count, double window, int64_t* out) {
   const Ranked ranked(boxes, scores, count);
   std::unordered_map<Window, uint32_t, HashOfWindow> best;

@@ -1,4 +1,4 @@
-"""Kinds of NMS from later papers, in `later_algorithms.cpp`: rows and scores of boxes with labels."""
+"""NMS variants from later papers, in `later_algorithms.cpp`, on boxes with labels: rows and scores."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from benchmarks.peers import Call, Peer, Workload
 from benchmarks.plain import compiled
 
-#: Of Matrix NMS and of MaxpoolNMS, as their papers have them.
+#: The parameters of Matrix NMS and MaxpoolNMS in their papers.
 MATRIX_SIGMA, POOLING_WINDOW = 2.0, 0.75
 
 
 def later_nms(name: str, setting: float | None = None) -> Callable[[Workload], Call]:
-    """One of those that keep boxes; `setting` in place of the IoU threshold."""
+    """One of the variants that keep boxes; `setting` replaces the IoU threshold."""
 
     def call_of(work: Workload) -> Call:
         function = getattr(compiled("later_algorithms.cpp"), name)
@@ -33,7 +33,7 @@ def later_nms(name: str, setting: float | None = None) -> Callable[[Workload], C
 
 
 def matrix_nms(boxes: Any, scores: Any) -> tuple[Any, Any]:
-    """Rows by their lowered scores, and these, of boxes of one label."""
+    """Rows by lowered score, and these scores, for boxes of one label."""
     rows, lowered = np.empty(len(boxes), np.int64), np.empty(len(boxes), np.float32)
     arrays = boxes.ctypes, scores.ctypes, ctypes.c_size_t(len(boxes))
     compiled("later_algorithms.cpp").matrix_nms(*arrays, ctypes.c_double(MATRIX_SIGMA), rows.ctypes, lowered.ctypes)
@@ -42,7 +42,7 @@ def matrix_nms(boxes: Any, scores: Any) -> tuple[Any, Any]:
 
 
 def by_label(function: Callable[[Any, Any], Any], work: Workload) -> Any:
-    """What it keeps of each label, by score."""
+    """The rows that a function keeps in each label, by score."""
     if work.labels is None:
         return function(work.boxes, work.scores)
     kept = [np.zeros(0, np.int64)]

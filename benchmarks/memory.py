@@ -1,4 +1,4 @@
-"""The most memory that a call takes beside its input, in a process of its own: `peak_bytes`. Linux only."""
+"""The peak memory that a call takes in addition to its input, in its own process: `peak_bytes`. Linux only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hashnms.synthetic import make_scene
 
 _KINDS = {"nms": [OUR_NMS, *NMS], "soft_nms": [OUR_SOFT_NMS, *SOFT_NMS], "hnms": [OUR_HNMS, *HNMS]}
 
-#: Seconds that a process may take for one call, and for what comes before it.
+#: Seconds that a process may take for one call and its setup.
 _LONGEST = 120.0
 
 
 def peaks(size: int) -> dict[str, dict[str, int | str]]:
-    """Bytes of all that are installed on a scene of so many boxes, by kind; in words where there are none."""
+    """Bytes of all installed peers on a scene of `size` boxes, by kind; a text if there is no number."""
     return {
         kind: {peer.name: peak_bytes(kind, peer, size) for peer in peers if peer.installed()}
         for kind, peers in _KINDS.items()
@@ -54,10 +54,10 @@ def _measure(kind: str, peer: str, size: int) -> int:
         return Workload("", scene.boxes, scene.scores)
 
     hashnms.set_num_threads(1)
-    call_of(workload(100))()  # whatever is loaded at the first call
+    call_of(workload(100))()  # load everything that the first call loads
     call = call_of(workload(size))
-    ctypes.CDLL(None).malloc_trim(0)  # else what was freed before would serve, unseen
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
+    ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory would be reused unnoticed
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # reset the peak
     before = _resident("VmRSS")
     call()
     return max(_resident("VmHWM") - before, 0)

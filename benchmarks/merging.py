@@ -1,9 +1,9 @@
-"""Weighted boxes fusion beside ensemble-boxes, and how its time and that of `nmm` grows. Prints Markdown of one run.
+"""Weighted boxes fusion compared with ensemble-boxes, and how its time and that of `nmm` grow. Prints Markdown.
 
     python -m benchmarks.merging [--rounds 3]
 
-Fusion: boxes of four models around 500 places for 10,000 boxes, and as many more places for more boxes. `nmm`: crowded
-scenes, and heaps that only get denser. CPU time, one thread.
+Fusion: boxes of four models around 500 places per 10,000 boxes. `nmm`: crowded scenes, and heaps that only get denser.
+CPU time, one thread.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ def _identical(count: int) -> tuple[Any, Any]:
 
 
 def _in_a_row(count: int) -> tuple[Any, Any]:
-    """Ten boxes long, with scores that fall from left to right."""
+    """A row ten boxes long, with scores that fall from left to right."""
     x = np.sort(np.random.default_rng(0).uniform(0, 10, count))
     return np.stack([x, x * 0, x + 1, x * 0 + 1], axis=1).astype(np.float32), -x
 
 
 def _heap(count: int) -> tuple[Any, Any]:
-    """Corners anywhere in half a box, sizes from 1 to 1.6, with scores that rise from left to right."""
+    """A heap: corners within half a box, sizes from 1 to 1.6, scores that rise from left to right."""
     random_numbers = np.random.default_rng(0)
     corner = random_numbers.uniform(0, 0.5, (count, 2))
     size = np.exp(random_numbers.uniform(0, 0.5, (count, 2)))
     return np.hstack([corner, corner + size]).astype(np.float32), corner[:, 0]
 
 
-#: Boxes for `nmm` -> function that makes so many with their scores, threshold and metric.
+#: Name -> a function that makes `count` boxes and scores, the threshold and the metric.
 HEAPS: dict[str, tuple[Callable[[int], tuple[Any, Any]], float, str]] = {
     "crowd": (_scene("crowd"), 0.5, "ios"),
     "aerial": (_scene("aerial"), 0.5, "ios"),
@@ -94,7 +94,7 @@ HEAPS: dict[str, tuple[Callable[[int], tuple[Any, Any]], float, str]] = {
 
 
 def nmm_rows(rounds: int) -> list[list[str]]:
-    """Nanoseconds a box of groups as `nms` makes them and of transitive ones."""
+    """Nanoseconds per box for the groups of `nms` and for transitive groups."""
     body = []
     for name, (make, threshold, metric) in HEAPS.items():
         row = [name, f"{metric} {threshold}"]

@@ -1,9 +1,9 @@
-"""How fast is nms? `python -m benchmarks.nms --help`.
+"""Time nms: `python -m benchmarks.nms --help`.
 
-ns per box of exact NMS on one thread, and how many times as long the peers take that are installed: torchvision, lsnms
-and powerboxes. On crowded scenes with 30 % and with 5 % background boxes; with --worst on the worst cases, with --real
-on the images of a folder. The answer is checked against torchvision's where that is to be had, else against the
-reference on a part. In the worst cases a peer may give another answer (lsnms does at IoU 0): it is timed all the same.
+ns per box of exact NMS on one thread, and how many times as long the installed peers take: torchvision, lsnms and
+powerboxes. On crowded scenes with 30 % and with 5 % background boxes; with --worst on the worst cases, with --real on
+the images of a folder. The answer is checked against torchvision's if it is available, otherwise against the reference
+on a part. In the worst cases a peer may give another answer (lsnms does at IoU 0); it is still timed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIZES = [10, 100, 1000, 9000, 45_000, 100_000, 1_000_000]
 WORST_SIZES = [10_000, 100_000, 1_000_000]
 
 
-#: Peer -> the most boxes it does within a minute.
+#: Peer -> the most boxes that it can handle within a minute.
 LARGEST = {"torchvision": 100_000, "lsnms": 1_000_000, "powerboxes nms": 1000, "powerboxes rtree_nms": 1_000_000}
 PEERS = {peer.name: peer for peer in NMS if peer.name in LARGEST}
 
@@ -45,7 +45,7 @@ def on_threads(num_threads: int, data: tuple[Any, Any, float]) -> Callable[[], A
 
 
 def measure(data: tuple[Any, Any, float], peers: list[str], two_threads: bool = False) -> dict[str, float]:
-    """Seconds that each takes, once the answer has been found right."""
+    """Seconds that each takes, after the answer has been checked."""
     boxes = data[0]
     work = Workload("", *data[:2], None, data[2])
     calls = {name: PEERS[name].call(work) for name in peers if len(boxes) <= LARGEST[name]}
@@ -105,7 +105,7 @@ def scenes(preset: str, largest: int, iou_thresholds: list[float], peers: list[s
 
 
 def worst_cases(largest: int, iou_thresholds: list[float], peers: list[str]) -> Table:
-    """At the smallest size also against the peers: brute force, and trees."""
+    """At the smallest size, also the peers: brute force, and trees."""
     sizes = [size for size in WORST_SIZES if size <= largest]
     table = Table(title="nms, worst cases, float32, one thread")
     columns = [f"ns per box, {size:,}" for size in sizes] + [f"{peer} / nms, {sizes[0]:,}" for peer in peers]
@@ -128,7 +128,7 @@ def worst_cases(largest: int, iou_thresholds: list[float], peers: list[str]) -> 
 
 
 def labels(preset: str, largest: int, iou_thresholds: list[float]) -> Table:
-    """Ns per box with so many labels, scattered, on one thread and on two; torchvision's batched_nms where it is."""
+    """Ns per box with many scattered labels, on one thread and on two; and torchvision's batched_nms, if installed."""
     table = Table(title=f"nms with labels, {preset}, float32")
     columns = ("boxes", "labels", "IoU", "ns per box", "torchvision / nms", "one / two threads")
     for column in columns:
@@ -156,7 +156,7 @@ def labels(preset: str, largest: int, iou_thresholds: list[float]) -> Table:
 
 
 def metrics(largest: int, thresholds: list[float]) -> Table:
-    """Ns per box by metric, and by how much it grew since the size before."""
+    """Ns per box by metric, and its ratio to the size before."""
     table = Table(title="nms by metric, float32, one thread: ns per box, and that over the size before")
     for column in ("scene", "boxes", "threshold", *METRICS):
         table.add_column(column, justify="left" if column == "scene" else "right")

@@ -1,7 +1,7 @@
-"""What users have today, each behind one signature: a workload in, a call out that returns the rows it keeps.
+"""Methods that users have today, with one signature: from a workload to a call that returns the kept rows.
 
-Inputs are brought into the form that the peer wants before the call, so only its own work is timed. A peer is imported
-when it is asked for; those that are not installed are left out.
+Inputs are converted to the form that the peer wants before the call, so only its own work is timed. A peer is imported
+on first use; peers that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Call = Callable[[], Any]
 
 
 class Workload(NamedTuple):
-    """Boxes to suppress: float32 xyxy, float32 scores, labels where boxes of several classes are given."""
+    """Boxes to suppress: float32 xyxy, float32 scores, and labels if there are several classes."""
 
     name: str
     boxes: Any
@@ -31,21 +31,21 @@ class Workload(NamedTuple):
     iou_threshold: float = 0.5
 
     def first(self, count: int) -> Workload:
-        """The same with fewer boxes."""
+        """The workload with only its first boxes."""
         labels = None if self.labels is None else self.labels[:count]
         return self._replace(boxes=self.boxes[:count], scores=self.scores[:count], labels=labels)
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A function of someone's package. `module` is what must be installed."""
+    """A function of another package. `module` must be installed."""
 
     name: str
     module: str
     call: Callable[[Workload], Call]
-    returns_scores: bool = False  # of what it keeps, not the rows
-    approximates: bool = False  # the exact method
-    bytes_per_pair: float = 0.0  # of boxes that it takes at its peak, where that is what ends it
+    returns_scores: bool = False  # scores of the kept boxes instead of rows
+    approximates: bool = False  # not an exact method
+    bytes_per_pair: float = 0.0  # peak bytes per pair of boxes, if that limits it
 
     def installed(self) -> bool:
         return find_spec(self.module) is not None
@@ -83,7 +83,7 @@ def torchvision_nms(work: Workload) -> Call:
 
 
 def ultralytics_nms(work: Workload) -> Call:
-    """Its own NMS, which it takes where torchvision is not imported."""
+    """Ultralytics' own NMS, which it uses if torchvision is not imported."""
     os.environ.setdefault("YOLO_CONFIG_DIR", tempfile.gettempdir())  # it writes settings when imported
     import torch
 
@@ -91,7 +91,7 @@ def ultralytics_nms(work: Workload) -> Call:
         from ultralytics.utils.nms import TorchNMS
 
     boxes, scores = torch.from_numpy(work.boxes), torch.from_numpy(work.scores)
-    if work.labels is not None:  # as its own non_max_suppression does
+    if work.labels is not None:  # like its own non_max_suppression
         boxes = boxes + 7680.0 * torch.from_numpy(work.labels)[:, None]
     return lambda: TorchNMS.nms(boxes, scores, work.iou_threshold)
 
@@ -140,7 +140,7 @@ def ensemble_boxes_nms(work: Workload) -> Call:
 
 
 def onnxruntime_nms(work: Workload) -> Call:
-    """Labels are images that follow each other, with as many boxes each."""
+    """Labels are consecutive images with equal numbers of boxes."""
     import onnx
     import onnxruntime
 
@@ -172,7 +172,7 @@ def opencv_soft_nms(work: Workload) -> Call:
     import cv2
 
     xywh = np.rint(np.concatenate([work.boxes[:, :2], work.boxes[:, 2:] - work.boxes[:, :2]], axis=1)).astype(int)
-    listed, scores = xywh.tolist(), work.scores.tolist()  # it takes nothing but lists of whole boxes
+    listed, scores = xywh.tolist(), work.scores.tolist()  # it accepts only lists of integer boxes
     method = cv2.dnn.SOFT_NMSMETHOD_SOFTNMS_GAUSSIAN
     return lambda: cv2.dnn.softNMSBoxes(listed, scores, MIN_SCORE, 0.3, sigma=SIGMA, method=method)[1]
 
@@ -189,7 +189,7 @@ def hashnms_hnms(work: Workload, num_hashes: int = 1) -> Call:
 
 
 def numpy_hnms(work: Workload) -> Call:
-    """HNMS with one hash as one would write it in NumPy, of boxes that have an area."""
+    """HNMS with one hash as one would write it in NumPy, for boxes with area."""
     corners, sizes = work.boxes[:, :2].astype(np.float64), work.boxes[:, 2:].astype(np.float64) - work.boxes[:, :2]
 
     def call() -> Any:
@@ -223,9 +223,9 @@ NMS = [
     Peer("onnxruntime", "onnxruntime", onnxruntime_nms),
     Peer("plain loop", "hashnms", plain_nms),
 ]
-#: Those that keep classes apart.
+#: Peers that handle classes.
 LABELLED_NMS = [peer for peer in NMS if not peer.name.startswith(("powerboxes", "onnxruntime"))]
-#: Those that keep images apart.
+#: Peers that handle several images.
 BATCHED_NMS = [peer for peer in NMS if not peer.name.startswith("powerboxes")]
 
 SOFT_NMS = [

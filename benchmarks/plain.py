@@ -1,6 +1,6 @@
-"""NMS, Soft-NMS and HNMS as their papers have them, from `plain_loops.cpp`.
+"""NMS, Soft-NMS and HNMS as in their papers, from `plain_loops.cpp`.
 
-Compiled by the C++ compiler of the machine when they are first called.
+They are compiled with the machine's C++ compiler on the first call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 @cache
 def compiled(source: str) -> Any:
-    """A C++ file of this folder as a library, with the flags of the package itself, so that it rounds as ours does."""
+    """Compile a C++ file of this folder to a library, with the flags of the package, so that it rounds as ours does."""
     compiler = os.environ.get("CXX", "c++")
     flags = ["-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
     with TemporaryDirectory() as folder:
@@ -29,7 +29,7 @@ def compiled(source: str) -> Any:
 
 
 def plain_nms(work: Any) -> Callable[[], Any]:
-    """Of a workload: see `benchmarks.peers`."""
+    """NMS of a workload: see `benchmarks.peers`."""
     function, count = compiled("plain_loops.cpp").plain_nms, len(work.boxes)
     rows = np.empty(count, np.int64)
 
@@ -44,7 +44,7 @@ def plain_nms(work: Any) -> Callable[[], Any]:
 def plain_soft_nms(
     work: Any, sigma: float, min_score: float, max_output: int | None = None, with_scores: bool = False
 ) -> Callable[[], Any]:
-    """Of a workload without labels; with_scores: the rows and the lowered scores."""
+    """Soft-NMS of a workload without labels; `with_scores`: return the rows and the lowered scores."""
     function, count = compiled("plain_loops.cpp").plain_soft_nms, len(work.boxes)
     rows, lowered = np.empty(count, np.int64), np.empty(count, np.float32)
     most = count if max_output is None else max_output
@@ -59,7 +59,7 @@ def plain_soft_nms(
 
 
 def plain_hnms(work: Any, alpha: float) -> Callable[[], Any]:
-    """With one hash, of a workload without labels."""
+    """HNMS with one hash, of a workload without labels."""
     function, count = compiled("plain_loops.cpp").plain_hnms, len(work.boxes)
     rows = np.empty(count, np.int64)
 

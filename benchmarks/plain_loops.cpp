@@ -1,5 +1,4 @@
-// NMS, gaussian Soft-NMS and HNMS as their papers have them: what ours is measured against, and must equal in every
-// bit.
+// NMS, gaussian Soft-NMS and HNMS as in their papers: ours are compared with these, and must equal them in every bit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -105,7 +104,7 @@ std::array<int64_t, 2> half_code(double size, double center, double alpha, doubl
 }  // namespace
 
 // HNMS with one hash, Alg. 2: the best box of each cell, by decreasing score, into kept; returns how many. All boxes
-// must have an area.
+// must have area.
 extern "C" size_t plain_hnms(const float* boxes, const float* scores, size_t count, double alpha, int64_t* kept) {
   const double log_alpha = std::log(alpha);
   std::unordered_map<Code, int64_t, HashOfCode> best;

@@ -1,4 +1,4 @@
-"""Plots of the page, as SVG: how time grows, and what average precision costs."""
+"""Plots of the page, as SVG: how time grows, and average precision over time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def precision(measured: Results, title: str, path: Path) -> None:
 
 
 def _save(figure: Any, path: Path) -> None:
-    """Beside, then into place; the same bytes each time."""
+    """Save the figure and move it into place when complete; the bytes are the same each time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".new")
     figure.savefig(beside, format="svg", bbox_inches="tight", metadata={"Date": None})

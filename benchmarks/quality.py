@@ -1,8 +1,8 @@
-"""How good what is left is: mean average precision on real detections, in the shape of the paper's tables and figures.
+"""Quality: mean average precision on real detections, in the form of the paper's tables and figures.
 
     python -m benchmarks.quality DIR
 
-DIR holds sets of images, DIR/*/*.npz, each with boxes, scores and labels, and gt_boxes, gt_labels and gt_ignore: sets
+DIR holds sets of images, DIR/*/*.npz, each with boxes, scores and labels, and gt_boxes, gt_labels and gt_ignore. Sets
 without ground truth are left out.
 """
 
@@ -26,17 +26,17 @@ from hashnms import Suppression
 from hashnms.evaluate import agreement, average_precision, matched_agreement
 
 ALPHAS, HASHES = [0.5, 0.6, 0.7, 0.73, 0.8, 0.9], [1, 2, 3, 4]
-#: The most boxes that are let in, P1 in the paper; and out.
+#: The numbers of candidates, P1 in the paper; and the number of boxes returned.
 MOST_IN, MOST_OUT = [100, 300, 1000, 2000, 4000, 9000], 1000
 IOU_THRESHOLD = 0.5
-#: Of the methods over P1.
+#: Parameters of the methods that are measured over P1.
 ALPHA, NUM_HASHES = 0.73, 1
 
 Suppress = Callable[[Any, Any, Any], tuple[Any, Any]]  # boxes, scores, labels to rows and their scores
 
 
 class Image(NamedTuple):
-    """Raw detections and what they should have found."""
+    """Raw detections and ground truth."""
 
     boxes: Any
     scores: Any
@@ -45,7 +45,7 @@ class Image(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A method with what was chosen for it."""
+    """A method and its parameters."""
 
     method: str
     alpha: float | None = None
@@ -71,7 +71,7 @@ def chain(*steps: str, most_in: int = MOST_IN[-1]) -> Suppress:
 
 
 def methods(alpha: float, num_hashes: int, most_in: int = MOST_IN[-1]) -> dict[Setting, Suppress]:
-    """The paper's: HNMS in place of NMS, and before it and Soft-NMS."""
+    """The paper's methods: HNMS instead of NMS, before NMS, and before Soft-NMS."""
     hnms, exact = f"hnms:{alpha}/{num_hashes}", f"nms:{IOU_THRESHOLD}"
     hashed = alpha, num_hashes, most_in
     return {
@@ -84,7 +84,7 @@ def methods(alpha: float, num_hashes: int, most_in: int = MOST_IN[-1]) -> dict[S
 
 
 def let_in(suppress: Suppress) -> Suppress:
-    """The same of the MOST_IN[-1] best of each class, and of that the MOST_OUT first."""
+    """Apply a method to the best MOST_IN[-1] boxes of each class, and return the first MOST_OUT."""
     best = Suppression.parse(f"top:{MOST_IN[-1]}")
 
     def of_the_best(boxes: Any, scores: Any, labels: Any) -> tuple[Any, Any]:
@@ -117,7 +117,7 @@ def matrix(boxes: Any, scores: Any, labels: Any) -> tuple[Any, Any]:
 def evaluated(
     images: list[Image], suppressions: dict[Setting, Suppress], with_agreement: bool
 ) -> Iterator[dict[str, Any]]:
-    """Of each: seconds for all images, the boxes left, and average precision and recall."""
+    """For each method: seconds for all images, the boxes left, and average precision and recall."""
     kept: dict[Setting, list[tuple[Any, Any]]] = {}
 
     def timed(setting: Setting) -> Callable[[], None]:
@@ -143,7 +143,7 @@ def evaluated(
 
 
 def agreements(images: list[Image], kept: list[Any]) -> dict[str, float]:
-    """With exact NMS, of as many boxes in and out: means over the images."""
+    """Agreement with exact NMS with the same numbers of boxes in and out: means over the images."""
     exact = chain(f"nms:{IOU_THRESHOLD}")
     same, matched = [], []
     for image, rows in zip(images, kept, strict=True):
@@ -159,7 +159,7 @@ def agreements(images: list[Image], kept: list[Any]) -> dict[str, float]:
 
 
 def quality(directory: Path) -> dict[str, list[dict[str, Any]]]:
-    """Of one set: over alpha and K, over P1, and of later algorithms."""
+    """The results of one set: over alpha and K, over P1, and of later algorithms."""
     images = images_of(directory)
     over_hashes: dict[Setting, Suppress] = {}
     for alpha in ALPHAS:

@@ -1,9 +1,9 @@
-"""Has something become slow? A part of `python -m benchmarks` in two minutes, against the results that are committed.
+"""Check for slowdowns: a part of `python -m benchmarks` in two minutes, compared with the committed results.
 
     python -m benchmarks.quick
 
-Ratios of one run are compared with ratios of another, for machines differ, and so do days. Fails where one has fallen
-by more than half.
+It compares ratios of one run with ratios of another, because machines and their load differ. Fails if a ratio has
+fallen by more than half.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from benchmarks.record import COMMITTED, load
 from benchmarks.tables import Family
 
 LEAST_SHARE = 0.5
-#: Those that are quick themselves.
+#: Peers that are quick themselves.
 PEERS = ["torchvision", "lsnms", "powerboxes nms", "OpenCV", "onnxruntime", "plain loop", "plain hash map"]
 
 
 class Ratio(NamedTuple):
-    """How many times as long as ours a peer takes, then and now."""
+    """How many times as long as ours a peer takes, before and now."""
 
     family: str
     workload: tuple[str, int]
@@ -41,7 +41,7 @@ class Ratio(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the committed ratio that is left."""
+        """The present ratio over the committed one."""
         return self.now / self.committed
 
 
@@ -83,7 +83,7 @@ def main() -> None:
             found += ratios(committed, name, series.run(work, rounds=7))
     if not found:
         raise SystemExit(
-            "there is nothing to compare: no peer is installed, or the committed results are of other work"
+            "there is nothing to compare: no peer is installed, or the committed results have other workloads"
         )
     fallen = [ratio for ratio in found if ratio.share < LEAST_SHARE]
     console.print(table(found))

@@ -1,4 +1,4 @@
-"""What `python -m benchmarks` measured, as a file: a line for each result, so that versions of it can be compared."""
+"""The results of `python -m benchmarks` as a file, with one line per result, so that versions can be compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-#: The one that the page and `make bench-quick` are about.
+#: The results that the page and `make bench-quick` use.
 COMMITTED = Path(__file__).parent / "results.json"
 
 
@@ -20,7 +20,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def write(path: Path, text: str) -> None:
-    """Beside, then into place."""
+    """Write a file and move it into place when complete."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(text, encoding="utf-8")
     beside.replace(path)

@@ -1,9 +1,9 @@
-"""How many boxes are undecided after each round over tiles, and how many copies tiles need: for docs/howto/scale.md.
+"""How many boxes are undecided after each round over tiles, and how many copies tiles need. For docs/howto/scale.md.
 
     python -m benchmarks.rounds [--boxes 1000000] [--tiles 16 64 256]
 
-Each round has a quarter of the tiles of the one before, as `hashnms.cluster.scene` has it, and the last has one. What
-is kept in the end is compared with `nms` of all.
+Each round has a quarter of the tiles of the one before, as in `hashnms.cluster.scene`, and the last has one. The kept
+boxes are compared with `nms` of all boxes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCENES = ("aerial", "parking_lot", "shelf", "crowd")
 def one_round(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], rows: NDArray[np.int64], threshold: float, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """The rows that are kept, those that stay undecided, and how many rows a tile gets beside its own, as a share."""
+    """The kept rows, the undecided rows, and the share of copies in the tiles."""
     starts, numbers, copies = Tiles.of(boxes[rows], count).touched(boxes[rows], threshold)
     touched = np.bincount(numbers)
     undecided, kept = np.zeros(len(rows), int), []

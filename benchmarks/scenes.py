@@ -1,9 +1,9 @@
-"""One scene larger than memory: what `hashnms.scenes` takes beside `nms` of the boxes in memory. Prints Markdown.
+"""One scene larger than memory: `hashnms.scenes` compared with `nms` of all boxes in memory. Prints Markdown.
 
     python -m benchmarks.scenes [--boxes 10000000] [--memory 256] [--folder DIR]
 
-Each job runs in a process of its own, several times in turn; the least CPU time, on one thread, and the peak of memory
-count. Answers are compared.
+Each job runs in its own process, several times, alternating with the others. The least CPU time, on one thread, and the
+peak memory count. Answers are compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from benchmarks.tables import rows as markdown
 from hashnms.synthetic import make_scene
 
-#: Name -> Python text with `source`, `output` and `memory`; the time of what stands after "start()" counts.
+#: Name -> Python text with `source`, `output` and `memory`; the time between "start()" and "stop()" counts.
 JOBS = {
     "`nms` of arrays in memory": """
 columns = pq.read_table(source)
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--boxes", type=int, default=10_000_000)
     parser.add_argument("--memory", type=int, default=256, help="MiB that scenes.suppress may use")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, help="for the files; by default a temporary one")
+    parser.add_argument("--folder", type=Path, help="folder for the files; by default a temporary one")
     options = parser.parse_args()
     with TemporaryDirectory(dir=options.folder) as folder:
         source, output = Path(folder) / "scene.parquet", Path(folder) / "kept.parquet"
@@ -90,7 +90,7 @@ def main() -> None:
                 best[job] = tuple(map(min, best[job], run(job, source, output, options.memory * 2**20)))
                 kept[job] = pq.read_table(output)
         if not all(table.equals(kept["`scenes.suppress`"]) for table in kept.values()):
-            raise SystemExit("answers differ: nothing is said of times")
+            raise SystemExit("answers differ: no times are printed")
     first = best[next(iter(JOBS))][0]
     body = (
         [job, f"{seconds / options.boxes * 1e9:.0f} ns", f"{seconds / first:.1f}x", f"{peak:.0f} MiB"]

@@ -1,9 +1,9 @@
-"""How fast is soft_nms? `python -m benchmarks.soft_nms --help`.
+"""Time soft_nms: `python -m benchmarks.soft_nms --help`.
 
-Gaussian Soft-NMS (sigma 0.5, min_score 0.001) on one thread, and how many times as long others take: the plain O(N**2)
-loop compiled (plain_loops.cpp, with the C++ compiler of the machine), whose answer ours must equal in every bit, and
-OpenCV and ensemble-boxes where they are installed, which select as many boxes. Then how the time grows, and what HNMS
-in front of it gains, beside what the appendix of the paper reports.
+Gaussian Soft-NMS (sigma 0.5, min_score 0.001) on one thread, and how many times as long others take. These are the
+plain O(N**2) loop, compiled (plain_loops.cpp, with the machine's C++ compiler), whose answer ours must equal in every
+bit, and OpenCV and ensemble-boxes, if installed, which select as many boxes. Then how the time grows, and what HNMS
+before it gains, next to the figures in the paper's appendix.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hashnms.synthetic import PRESETS, Scene, make_scene
 
 SIZES = [100, 1000, 9000, 45_000, 100_000]
 FEW = 1000
-#: What the paper's appendix reports for HNMS, alpha 0.73, before Soft-NMS: by K, on CARPK, SKU-110K and CrowdHuman.
+#: The speed-ups in the paper's appendix for HNMS, alpha 0.73, before Soft-NMS: by K, on CARPK, SKU-110K and CrowdHuman.
 PAPER = {1: (4.00, 3.40, 2.52), 2: (5.62, 5.43, 3.85), 3: (7.41, 6.77, 4.77), 4: (8.57, 7.94, 5.53)}
 
 
@@ -35,7 +35,7 @@ def plain(boxes: Any, scores: Any, most: int) -> Call:
     return plain_soft_nms(Workload("", boxes, scores), SIGMA, MIN_SCORE, most, with_scores=True)
 
 
-#: The most boxes that a peer does within a minute.
+#: The most boxes that a peer can handle within a minute.
 LARGEST = {"OpenCV": 45_000, "ensemble-boxes": 9000}
 
 
@@ -97,7 +97,7 @@ def on_threads(num_threads: int, *arrays: Any) -> Call:
 
 
 def growth(preset: str) -> Table:
-    """At constant density: the objects grow with the boxes. And what threads over labels gain."""
+    """The time at constant density, where objects grow with boxes; and the gain from threads over labels."""
     smallest, *_ = sizes = [9000, 45_000, 100_000, 1_000_000]
     calls: dict[str, Call] = {}
     for size in sizes:

@@ -1,4 +1,4 @@
-"""Tables of the page, as lines of Markdown, from what `python -m benchmarks` measured."""
+"""Tables of the page, as lines of Markdown, from the results of `python -m benchmarks`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks.compare import TOO_LONG, TOO_MUCH, fitted_exponent
 
-#: From so many boxes on the growth of time is fitted.
+#: The growth of time is fitted from this many boxes on.
 GROWTH_FROM = 10_000
-#: That the time of ours should grow with, at most.
+#: Our aim for the exponent of our time.
 GREATEST_EXPONENT = 1.1
 
 Results = list[dict[str, Any]]
@@ -33,12 +33,12 @@ class Family:
         return seconds
 
     def ratio(self, work: tuple[str, int], peer: str) -> float | None:
-        """How many times as long as ours it takes."""
+        """How many times as long as ours a peer takes."""
         theirs, ours = self.seconds(work, peer), self.seconds(work, self.ours)
         return theirs / ours if theirs and ours else None
 
     def exponent(self, peer: str) -> float | None:
-        """Of the time over the size, where a workload comes in several."""
+        """How time grows with the size, if a workload has several sizes."""
         points = [
             (work[1], seconds)
             for work in self.works
@@ -68,7 +68,7 @@ def ratio_table(results: Results) -> Iterator[str]:
             cells = [ratio_cell(family, work, peer) for peer in family.others]
             yield [*([work[0]] if several else []), f"{work[1]:,}", f"{1e9 * ours / work[1]:,.0f}", *cells]
 
-    header = [*(["workload"] if several else []), "boxes", f"{family.ours}, ns a box", *family.others]
+    header = [*(["workload"] if several else []), "boxes", f"{family.ours}, ns per box", *family.others]
     yield from rows(header, body(), left=1 if several else 0)
     yield from differences(family)
     exponents = {peer: family.exponent(peer) for peer in [family.ours, *family.others]}
@@ -76,11 +76,11 @@ def ratio_table(results: Results) -> Iterator[str]:
     if known:
         missed = [peer for peer in family.of_hashnms if (exponents[peer] or 0.0) > GREATEST_EXPONENT]
         verdict = f" Our aim, at most {GREATEST_EXPONENT}, is missed by {', '.join(missed)}." if missed else ""
-        yield f"Exponent of the time, fitted from {GROWTH_FROM:,} boxes on: {', '.join(known)}.{verdict}\n"
+        yield f"Exponent of time over boxes, fitted from {GROWTH_FROM:,} boxes on: {', '.join(known)}.{verdict}\n"
 
 
 def ratio_cell(family: Family, work: tuple[str, int], peer: str) -> str:
-    """The ratio, marked where other boxes are kept; why there is none; nothing where it was not measured."""
+    """The ratio, marked if other boxes are kept; or why there is none; empty if it was not measured."""
     ratio, answer = family.ratio(work, peer), family.answer(work, peer)
     if ratio is None:
         return {TOO_LONG: "> 1 min", TOO_MUCH: "> 4 GB", "": ""}.get(answer, "fails")
@@ -97,12 +97,12 @@ def time_cell(family: Family, work: tuple[str, int], peer: str) -> str:
 
 
 def shown(ratio: float) -> str:
-    """Two digits, or all before the point."""
+    """Two significant digits, or all digits before the point."""
     return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}" if ratio >= 0.995 else f"{ratio:.2f}"
 
 
 def differences(family: Family) -> Iterator[str]:
-    """What peers return that is not what ours does."""
+    """Where the answers of peers differ from ours."""
     for peer in family.others:
         found: dict[str, list[str]] = {}
         for work in family.works:
@@ -116,7 +116,7 @@ def differences(family: Family) -> Iterator[str]:
 
 
 def kept_table(results: Results) -> Iterator[str]:
-    """Of those that approximate: the share of the exact method's boxes they keep, and of theirs that it keeps."""
+    """For peers that approximate: recall and precision of their boxes against those of the exact method."""
     family = Family(results)
     approximate = [
         peer for peer in family.others if any(family.answer(work, peer).startswith("recall") for work in family.works)
@@ -135,17 +135,17 @@ def kept_table(results: Results) -> Iterator[str]:
 
 
 def memory_table(memory: dict[str, Any]) -> Iterator[str]:
-    yield f"The most memory that a call takes beside its input, with {memory['boxes']:,} boxes, in bytes a box:\n"
+    yield f"Peak memory of a call on top of its input, with {memory['boxes']:,} boxes, in bytes per box:\n"
     body = (
         [kind, peer, taken if isinstance(taken, str) else f"{taken / memory['boxes']:,.0f}"]
         for kind, peers in memory["bytes"].items()
         for peer, taken in peers.items()
     )
-    yield from rows(["", "peer", "bytes a box"], body, left=2)
+    yield from rows(["", "peer", "bytes per box"], body, left=2)
 
 
 def hashes_tables(measured: Results) -> Iterator[str]:
-    """Average precision over alpha and K, a table for each method with HNMS in it."""
+    """Average precision over alpha and K, a table for each method with HNMS."""
     plain = {one["method"]: one for one in measured if one["alpha"] is None}
     alphas = sorted({one["alpha"] for one in measured if one["alpha"]})
     for method in dict.fromkeys(one["method"] for one in measured if one["alpha"]):
@@ -157,7 +157,7 @@ def hashes_tables(measured: Results) -> Iterator[str]:
 
 
 def most_in_table(measured: Results) -> Iterator[str]:
-    """Average precision over the number of boxes let in, and the time."""
+    """Average precision and time over the number of candidates."""
     names = list(dict.fromkeys(one["method"] for one in measured))
     found = {(one["most_in"], one["method"]): one for one in measured}
     counts = sorted({most_in for most_in, _ in found})
@@ -173,7 +173,7 @@ def most_in_table(measured: Results) -> Iterator[str]:
 
 
 def later_table(measured: Results) -> Iterator[str]:
-    """All methods at their best, and how far they agree with NMS."""
+    """All methods with their best settings, and their agreement with NMS."""
     unit = next(one["seconds"] for one in measured if one["method"] == "NMS")
     keys = ["recall_of_nms", "precision_of_nms", "matched_recall_of_nms", "matched_precision_of_nms"]
     header = [

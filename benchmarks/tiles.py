@@ -1,11 +1,11 @@
-"""Objects cut at the borders of overlapping tiles: which method puts them together again. Prints Markdown.
+"""Objects cut at the borders of overlapping tiles: which method merges the parts? Prints Markdown.
 
     python -m benchmarks.tiles [--real DIR]
 
-The objects are those that NMS leaves of the boxes of an image: of the synthetic scene *aerial*, or of raw detections in
-folders of NPZ files. Each tile sees the part of an object that lies in it, if that is a tenth or more, a little moved,
-with a lower score the less it sees. All that the tiles see goes through each method. An object is *lost* if no box that
-is left overlaps it by IoU 0.5, and a box is *extra* if it is not the best for an object.
+The objects are the boxes that NMS keeps in an image: the synthetic scene *aerial*, or raw detections in folders of NPZ
+files. Each tile sees the part of an object that lies in it, if that is at least a tenth. The part is moved a little,
+and its score is lower the less the tile sees. Each method gets the boxes of all tiles. An object is *lost* if no
+remaining box overlaps it with IoU 0.5, and a box is *extra* if it is not the best for an object.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def synthetic() -> Iterator[tuple[str, Any, Any]]:
 
 def real(folder: Path) -> Iterator[tuple[str, Any, Any]]:
     for path in sorted(folder.glob("*/*.npz")):
-        if path.parent.name.endswith("_rpn"):  # proposals are no objects
+        if path.parent.name.endswith("_rpn"):  # proposals are not objects
             continue
         with np.load(path) as arrays:
             boxes, scores, labels = (arrays[name] for name in ("boxes", "scores", "labels"))
@@ -46,7 +46,7 @@ def real(folder: Path) -> Iterator[tuple[str, Any, Any]]:
 
 
 def seen_in_tiles(boxes: Any, labels: Any, seed: int) -> tuple[Any, Any, Any]:
-    """What all tiles see of the objects: boxes, scores, labels."""
+    """The parts of objects that all tiles see: boxes, scores, labels."""
     random_numbers = np.random.default_rng(seed)
     step = TILE * (1 - OVERLAP)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
@@ -66,7 +66,7 @@ def seen_in_tiles(boxes: Any, labels: Any, seed: int) -> tuple[Any, Any, Any]:
 
 
 def lost_and_extra(left: Any, left_labels: Any, objects: Any, labels: Any) -> tuple[int, int]:
-    """How many objects no box that is left overlaps by half, and how many boxes are not the best for one."""
+    """How many objects are lost, and how many boxes are extra."""
     overlap = pairwise_iou(objects, left) * (labels[:, None] == left_labels[None])
     found = overlap.max(axis=1, initial=0.0) >= 0.5
     best = np.unique(overlap[found].argmax(axis=1)) if len(left) else np.zeros(0)

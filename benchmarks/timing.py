@@ -1,4 +1,4 @@
-"""How every benchmark times: interleaved rounds in one process, the shortest counts."""
+"""How every benchmark measures time: interleaved rounds in one process; the shortest counts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LONG = 2.0
 def shortest(
     calls: dict[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
-    """The shortest time of each call, in seconds of the clock, over interleaved rounds.
+    """The shortest wall time of each call, in seconds, over interleaved rounds.
 
-    In a round each call runs a few times in a row, so that it finds the cache as it left it.
+    In a round, each call runs a few times in a row, so that its data is in the cache.
     """
     best = dict.fromkeys(calls, np.inf)
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""What the benchmarks suppress: synthetic scenes of all sizes, worst cases, many classes, batches, real images."""
+"""The workloads of the benchmarks: synthetic scenes of all sizes, worst cases, many classes, batches, real images."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def batches(boxes_per_image: int, numbers_of_images: list[int], iou_threshold: f
 
 
 def real_sets(folder: Path) -> list[Path]:
-    """The folders in it that have images."""
+    """The subfolders that contain images."""
     return sorted(path for path in folder.iterdir() if any(path.glob("*.npz")))
 
 

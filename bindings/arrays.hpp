@@ -1,5 +1,5 @@
-// Arrays as the core reads them and gives them back: the only file that sees NumPy's C API, which takes a few
-// nanoseconds where other ways of passing an array take half a microsecond.
+// Arrays as the core reads and returns them. Only this file uses NumPy's C API, which takes a few nanoseconds per
+// array; other ways take half a microsecond.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,7 +21,7 @@ namespace hashnms::bindings {
 
 namespace nb = nanobind;
 
-// To be called before anything else here.
+// Call it before anything else here.
 inline void import_numpy() {
   if (_import_array() < 0) throw nb::python_error();
 }
@@ -41,7 +41,7 @@ inline constexpr int kTypeNumber<int8_t> = NPY_INT8;
 template <>
 inline constexpr int kTypeNumber<uint8_t> = NPY_UINT8;
 
-// An array or tensor that the core can read as it lies: contiguous, aligned, in the machine's byte order.
+// An array or tensor that the core can read in place: contiguous, aligned, in the machine's byte order.
 class PlainArray {
  public:
   explicit PlainArray(nb::handle object) {
@@ -94,11 +94,11 @@ class PlainArray {
 
   const void* data_ = nullptr;
   int type_ = NPY_NOTYPE;
-  int axes_ = -1;  // of nothing
+  int axes_ = -1;  // -1: no array
   size_t shape_[2] = {};
 };
 
-// An array that is to be returned; a tensor where `like`, which the caller gave, is one.
+// An array to return; a tensor if `like`, which the caller gave, is one.
 template <class T>
 struct NewArray {
   nb::object object;
@@ -120,7 +120,7 @@ struct NewArray {
   }
 };
 
-// Calls use(type) with a value of the array's float type; nothing if it has another.
+// Calls use(type) with a value of the array's float type; does nothing if it has another type.
 template <class Use>
 nb::object with_float_type(const PlainArray& array, const Use& use) {
   if (array.is_of<float>()) return use(float{});
@@ -128,11 +128,11 @@ nb::object with_float_type(const PlainArray& array, const Use& use) {
   return nb::none();
 }
 
-// Calls use(input); None if the arrays are not plain or do not fit each other, or the format is none.
+// Calls use(input); returns None if the arrays are not plain or do not match, or the format is unknown.
 template <class Use>
 nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle box_format,
                       const Use& use) {
-  // An array beside a tensor is rare, and only who has both as tensors has looked at what memory does not show.
+  // An array with a tensor is rare. Only callers with two tensors have checked what their memory does not show.
   if (PyArray_CheckExact(boxes.ptr()) != PyArray_CheckExact(scores.ptr())) return nb::none();
   const PlainArray box_array(boxes), score_array(scores), label_array(labels), image_array(images);
   const std::optional<BoxFormat> format = box_format_of(box_format);

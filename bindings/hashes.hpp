@@ -26,7 +26,7 @@ inline std::shared_ptr<const HashFamily> family_of(nb::handle alpha, nb::handle 
   return ratio && count ? Families::find(*ratio, *count) : nullptr;
 }
 
-// Whether the offsets are within what is told apart for boxes of type T, and within the limit.
+// Whether the offsets can be distinguished for boxes of type T, and are within the limit.
 template <class T>
 bool fit(const std::array<AxisCode, 2>& codes, double limit = std::numeric_limits<double>::infinity()) {
   limit = std::min(limit, kOffsetLimit<T>);
@@ -38,7 +38,7 @@ bool has_code_of(const IoUHash& hash, const T* box, BoxFormat format) {
   return fit<T>(axis_codes(box, format, *hash.cells, *hash.cells, hash.shift, hash.shift));
 }
 
-// One hash function of any parameters.
+// One hash function with any parameters.
 struct Hash {
   std::shared_ptr<const CellTable> widths, heights;
   double bx, by;
@@ -48,7 +48,7 @@ struct Hash {
     return fit<T>(codes(box, format), kInt64Limit);
   }
 
-  // Writes i, j, m, n of each box; whether all fit int64.
+  // Writes i, j, m, n of each box; returns whether all fit into int64.
   template <class T>
   bool write_codes(const T* boxes, size_t count, BoxFormat format, int64_t* result) const {
     bool all_fit = true;

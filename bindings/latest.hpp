@@ -1,4 +1,4 @@
-// The tables that the latest calls have used, kept for the next ones: making one takes longer than hashing ten boxes.
+// A cache of the tables that the latest calls used: making one takes longer than hashing ten boxes.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace hashnms::bindings {
 
-// Values that are made of parameters. To be used while Python's lock is held.
+// Values that are made from parameters. Use it only while holding Python's lock.
 template <class Value, class... Parameters>
 class Latest {
  public:
@@ -34,7 +34,7 @@ class Latest {
   static inline size_t next_ = 0;
 };
 
-using Families = Latest<HashFamily, double, size_t>;   // of alpha and K
-using CellTables = Latest<CellTable, double, double>;  // of alpha and W_0
+using Families = Latest<HashFamily, double, size_t>;   // by alpha and K
+using CellTables = Latest<CellTable, double, double>;  // by alpha and W_0
 
 }  // namespace hashnms::bindings

@@ -1,8 +1,8 @@
 // The Python module hashnms._core: a table of contents of the core.
 //
-// Functions take the arguments of a call as they are and return None where they cannot: where an array is not a plain
-// one of the right type and shape, a number is not legal, a name not known. src/hashnms/_calls.py then has them
-// converted, or has the error raised that says why.
+// Functions take the arguments of a call as they are. They return None if they refuse them: if an array is not plain or
+// has the wrong type or shape, a number is illegal, or a name is unknown. src/hashnms/_calls.py then converts them, or
+// raises the error that says why.
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ using namespace nb::literals;
 
 namespace hashnms::bindings {
 
-std::atomic<size_t> num_threads = 1;  // that a call may use
+std::atomic<size_t> num_threads = 1;  // the number that a call may use
 
 template <class Score>
 nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
@@ -41,16 +41,16 @@ nb::object rows_of(nb::handle boxes, const Claims<Score>& claims) {
   return rows.object;
 }
 
-// The ident of Python's main thread, the only one that signals come to: set by _threads.py.
+// The ident of Python's main thread, the only one that receives signals: set by _threads.py.
 unsigned long main_thread = 0;
 
-// Whether Ctrl-C was pressed, or the handler of another signal failed: its error is Python's current one then.
+// Whether Ctrl-C was pressed, or the handler of another signal failed; its error is then Python's current one.
 bool signal_has_come() {
   const nb::gil_scoped_acquire lock;
   return PyErr_CheckSignals() != 0;
 }
 
-// Without Python's lock, unless the boxes are so few that they take less time than giving it up.
+// Releases Python's lock during the work, unless there are so few boxes that this would take longer than the work.
 template <class Work>
 auto unlocked(size_t boxes, const Work& work) {
   if (boxes <= 256) return work();
@@ -75,7 +75,7 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   });
 }
 
-// Trusts the number of the function.
+// The number of the function is trusted.
 nb::object hnms_of_function(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha,
                             nb::handle num_hashes, size_t function, nb::handle box_format) {
   const auto family = family_of(alpha, num_hashes);
@@ -87,7 +87,7 @@ nb::object hnms_of_function(nb::handle boxes, nb::handle scores, nb::handle labe
   });
 }
 
-// The options are right but for where suppressors go.
+// The options are complete except for where to write suppressors.
 template <bool want_suppressor>
 nb::object nms_of(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, NmsOptions options,
                   nb::handle box_format) {
@@ -103,7 +103,7 @@ nb::object nms_of(nb::handle boxes, nb::handle scores, nb::handle labels, nb::ha
   });
 }
 
-// All but where suppressors go; nothing if a setting is not legal.
+// All options except where to write suppressors; nothing if a setting is illegal.
 std::optional<NmsOptions> nms_options(nb::handle iou_threshold, nb::handle score_threshold, nb::handle max_output,
                                       nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
@@ -137,7 +137,7 @@ nb::object join(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   });
 }
 
-// Where boxes are suppressed, whatever their scores; nothing if a setting is not right.
+// The options that do not concern scores; nothing if a setting is illegal.
 std::optional<NmsOptions> overlap_options(nb::handle iou_threshold, nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto measure = metric_of(metric);
@@ -248,7 +248,7 @@ nb::object grow(nb::handle boxes, nb::handle firsts, nb::handle others, nb::hand
   return nb::make_tuple(grown.object, taken.object);
 }
 
-// Calls use(rows, format) with the numbers of the boxes, in their type; None if they are not plain.
+// Calls use(rows, format) with the numbers of the boxes, in their type; returns None if they are not plain.
 template <class Use>
 nb::object with_boxes(const PlainArray& boxes, nb::handle box_format, const Use& use) {
   const std::optional<BoxFormat> format = box_format_of(box_format);
@@ -292,7 +292,7 @@ nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle 
   });
 }
 
-// Of a bitmap, bit r % 8 of byte r / 8 for row r. Trusts its arguments.
+// Row r is bit r % 8 of byte r / 8 of the bitmap. The arguments are trusted.
 void clear_bits(nb::handle bitmap, nb::handle rows) {
   const PlainArray array(rows);
   auto* const bits = static_cast<uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(bitmap.ptr())));
@@ -315,7 +315,7 @@ nb::object iou_hash(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handl
   });
 }
 
-// For the errors of iou_hash: which boxes have codes that int64 holds.
+// For the errors of iou_hash: which boxes have codes that fit into int64.
 nb::object has_code(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handle h0, nb::handle bx, nb::handle by,
                     nb::handle box_format) {
   const auto hash = hash_of(alpha, w0, h0, bx, by);
@@ -332,7 +332,7 @@ nb::object has_code(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handl
   });
 }
 
-// For the errors of hnms: which boxes have a code of every function.
+// For the errors of hnms: which boxes have a code under every function.
 nb::object family_has_code(nb::handle boxes, nb::handle alpha, nb::handle num_hashes, nb::handle box_format) {
   const auto family = family_of(alpha, num_hashes);
   if (!family) return nb::none();
@@ -372,7 +372,7 @@ nb::object float32_cells(double alpha, double origin) {
 NB_MODULE(_core, m) {
   using namespace hashnms;
   bindings::import_numpy();
-  nb::set_leak_warnings(false);  // tables are kept in caches that live as long as Python does
+  nb::set_leak_warnings(false);  // tables are cached until Python ends
   m.doc() = "The compiled core of hashnms.";
 
   m.attr("MOST_BOXES") = bindings::kMostBoxes;
@@ -384,12 +384,12 @@ NB_MODULE(_core, m) {
   m.def("set_num_threads", [](size_t count) { bindings::num_threads = count; }, "num_threads"_a);
   m.def(
       "set_boxes_per_tile", [](size_t count) { return boxes_per_tile.exchange(count); }, "count"_a,
-      "How many boxes a tile of NMS has at most, about: for tests. What it was.");
+      "Set the approximate number of boxes in a tile of NMS, for tests. Returns the previous number.");
   m.def("set_main_thread", [](unsigned long ident) { bindings::main_thread = ident; }, "ident"_a);
   m.def("get_num_threads", [] { return bindings::num_threads.load(); });
   m.def(
       "hash_seed", [] { return seed(0); },
-      "What keys are multiplied by in this process: for kernels, and for tests that attack it.");
+      "The random factor of keys in this process: for kernels, and for tests that attack it.");
 
   m.def("hnms", &bindings::hnms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "alpha"_a.none(), "num_hashes"_a.none(), "box_format"_a.none(),
@@ -400,7 +400,7 @@ NB_MODULE(_core, m) {
         "alpha"_a.none(), "num_hashes"_a.none(), "function"_a, "box_format"_a.none(),
         nb::sig("def hnms_of_function(boxes: object, scores: object, labels: object, alpha: object, "
                 "num_hashes: object, function: int, box_format: object) -> " HASHNMS_ROWS " | None"),
-        "The best box of each cell of one function of a family. Trusts its number.");
+        "The best box of each cell of one function of a family. The number of the function is trusted.");
   m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(),
@@ -409,53 +409,53 @@ NB_MODULE(_core, m) {
         "images"_a.none(), "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(),
         "metric"_a.none(), "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def nms_suppressor(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
-        "The same, and the suppressor of each box.");
+        "The boxes that greedy NMS keeps, and the suppressor of each box.");
   m.def("partial_nms", &bindings::partial_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(),
         "images"_a.none(), "open"_a.none(), "kept"_a.none(), "iou_threshold"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def partial_nms(" HASHNMS_ARRAYS
                 "open: object, kept: object, iou_threshold: object, metric: object, inclusive: object, "
                 "box_format: object) -> numpy.typing.NDArray[numpy.int8] | None"),
-        "What is certain about the boxes of a part of a scene: 0 for suppressed, 1 for kept, 2 for undecided.");
+        "The certain status of each box in a part of a scene: 0 for suppressed, 1 for kept, 2 for undecided.");
   m.def("regions", &bindings::regions, "boxes"_a.none(), "iou_threshold"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def regions(boxes: object, iou_threshold: object, metric: object, inclusive: object, "
                 "box_format: object) -> " HASHNMS_FLOATS " | None"),
-        "Of each box the part that meets that of every box which it could suppress.");
+        "The region of each box: if one of two boxes can suppress the other, their regions intersect.");
   m.def("join", &bindings::join, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(),
         nb::sig("def join(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
-        "Of each box the first that overlaps it, kept or not, and where that leads in the end.");
+        "For each box, the first box that overlaps it, kept or not, and the kept box at the end of this chain.");
   m.def("touched_tiles", &bindings::touched_tiles, "boxes"_a.none(), "iou_threshold"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(), "across"_a, "down"_a, "row_starts"_a,
         nb::sig("def touched_tiles(boxes: object, iou_threshold: object, metric: object, inclusive: object, "
                 "box_format: object, across: " HASHNMS_FLOATS ", down: " HASHNMS_FLOATS ", row_starts: " HASHNMS_ROWS
                 ") -> tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS ", numpy.typing.NDArray[numpy.int8]] | None"),
-        "Of each tile between borders the boxes that touch it: where they start, their rows, and which copy each is. "
-        "Trusts borders.");
+        "The boxes that touch each tile: where each tile starts, their rows, and which copy each is. "
+        "The borders are trusted.");
   m.def("clear_bits", &bindings::clear_bits, "bitmap"_a, "rows"_a,
         nb::sig("def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: " HASHNMS_ROWS ") -> None"),
-        "Clears the bits of rows, bit r % 8 of byte r / 8 for row r. Trusts its arguments.");
+        "Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are trusted.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
         "iou_threshold"_a.none(),
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS
                 " | None"),
-        "The boxes that greedy NMS keeps of each group.");
+        "The boxes that greedy NMS keeps in each group.");
   m.def("soft_nms", &bindings::soft_nms, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "method"_a.none(), "sigma"_a.none(), "iou_threshold"_a.none(), "min_score"_a.none(), "max_output"_a.none(),
         "box_format"_a.none(),
         nb::sig("def soft_nms(" HASHNMS_ARRAYS
                 "method: object, sigma: object, iou_threshold: object, min_score: object, max_output: object, "
                 "box_format: object) -> tuple[" HASHNMS_ROWS ", numpy.typing.NDArray[typing.Any]] | None"),
-        "The boxes that Soft-NMS selects, in this order, and their scores by then.");
+        "The boxes that Soft-NMS selects, in order, and their scores when selected.");
   m.def("top_k", &bindings::top_k, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "score_threshold"_a.none(), "most_of_label"_a.none(), "most_in_all"_a.none(), "box_format"_a.none(),
         nb::sig(
             "def top_k(" HASHNMS_ARRAYS
             "score_threshold: object, most_of_label: object, most_in_all: object, box_format: object) -> " HASHNMS_ROWS
             " | None"),
-        "The boxes with the highest scores, of each label and in all.");
+        "The boxes with the highest scores, in each label and in all.");
   m.def("fuse", &bindings::fuse, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "iou_threshold"_a.none(), "box_format"_a.none(),
         nb::sig("def fuse(" HASHNMS_ARRAYS "iou_threshold: object, box_format: object) -> tuple[" HASHNMS_ROWS
@@ -465,27 +465,27 @@ NB_MODULE(_core, m) {
         "threshold"_a.none(), "metric"_a.none(),
         nb::sig("def grow(boxes: object, firsts: object, others: object, ends: object, threshold: object, metric: "
                 "object) -> tuple[" HASHNMS_FLOATS ", numpy.typing.NDArray[numpy.bool_]] | None"),
-        "The first box of each group, grown by those others that overlap it by then, and which these are.");
+        "The first box of each group, grown by the others that overlap it as it is by then; and which these are.");
   m.def("iou_hash", &bindings::iou_hash, "boxes"_a.none(), "alpha"_a.none(), "w0"_a.none(), "h0"_a.none(),
         "bx"_a.none(), "by"_a.none(), "box_format"_a.none(),
         nb::sig("def iou_hash(" HASHNMS_FUNCTION ") -> " HASHNMS_ROWS " | None"), "The codes i, j, m, n.");
   m.def("has_code", &bindings::has_code, "boxes"_a.none(), "alpha"_a.none(), "w0"_a.none(), "h0"_a.none(),
         "bx"_a.none(), "by"_a.none(), "box_format"_a.none(),
         nb::sig("def has_code(" HASHNMS_FUNCTION ") -> numpy.typing.NDArray[numpy.bool_] | None"),
-        "Of each box, whether it has a code that int64 holds.");
+        "Whether each box has a code that fits into int64.");
   m.def("family_has_code", &bindings::family_has_code, "boxes"_a.none(), "alpha"_a.none(), "num_hashes"_a.none(),
         "box_format"_a.none(),
         nb::sig("def family_has_code(boxes: object, alpha: object, num_hashes: object, box_format: object) -> "
                 "numpy.typing.NDArray[numpy.bool_] | None"),
-        "Of each box, whether every function of the family has a code for it.");
+        "Whether each box has a code under every function of the family.");
 
   m.def(
       "family_origins",
       [](double alpha, size_t num_hashes) { return bindings::array_of(HashFamily::origins(alpha, num_hashes)); },
       "alpha"_a, "num_hashes"_a, nb::sig("def family_origins(alpha: float, num_hashes: int) -> " HASHNMS_FLOATS),
-      "W_0 of each function of a family. Trusts its arguments.");
+      "W_0 of each function of a family. The arguments are trusted.");
   m.def("float32_cells", &bindings::float32_cells, "alpha"_a, "origin"_a,
         nb::sig("def float32_cells(alpha: float, origin: float) -> tuple[int, " HASHNMS_FLOATS ", " HASHNMS_FLOATS "]"),
-        "The index of the first cell, and the least width and 1/delta of every cell a float32 box can have. Trusts its "
-        "arguments.");
+        "The index of the first cell, and the least width and 1/delta of every cell that a float32 box can have. "
+        "The arguments are trusted.");
 }

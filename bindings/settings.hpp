@@ -1,5 +1,6 @@
-// The numbers and names of a call, as Python has them. What is not of the usual type or not in range is nothing here:
-// src/hashnms/_settings.py then converts it or says why. The limits stand here alone; Python reads them in the module.
+// The numbers and names of a call, from Python objects. Functions return nothing for unusual types and values out of
+// range; src/hashnms/_settings.py then converts them or raises an error. Limits are defined only here; Python reads
+// them from the module.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,9 +21,9 @@ namespace hashnms::bindings {
 namespace nb = nanobind;
 
 inline constexpr size_t kMostBoxes = UINT32_MAX;
-// Beyond these a gaussian lets all boxes decay to 0, or none at all.
+// Beyond these, a gaussian lets all boxes decay to 0, or none.
 inline constexpr double kLeastSigma = 1e-30, kGreatestSigma = 1e30;
-// From here on a shift, counted in cells, has no fraction left.
+// From here on, a shift in cells has no fraction left.
 inline constexpr double kShiftLimit = 0x1p53;
 
 inline std::optional<double> number_in(nb::handle object, double least, double greatest) {
@@ -31,7 +32,7 @@ inline std::optional<double> number_in(nb::handle object, double least, double g
   return number >= least && number <= greatest ? std::optional(number) : std::nullopt;
 }
 
-// What scores must be above; all are above that of None.
+// The number that scores must be above; for None, all are.
 inline std::optional<double> score_threshold_of(nb::handle object) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return object.is_none() ? -kInfinity : number_in(object, -kInfinity, kInfinity);
@@ -48,7 +49,7 @@ inline std::optional<size_t> count_of(nb::handle object) {
   return overflow == 0 && number >= 0 ? std::optional(static_cast<size_t>(number)) : std::nullopt;
 }
 
-// A number of boxes; for None as many as there can be.
+// A number of boxes; for None, the most possible.
 inline std::optional<size_t> most_boxes(nb::handle object) {
   return object.is_none() ? std::optional(kMostBoxes) : count_of(object);
 }

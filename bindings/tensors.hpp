@@ -1,5 +1,5 @@
-// Tensors of other libraries as the core reads them: through the table of C functions that their type offers (the C
-// exchange API of DLPack 1.2), in a few nanoseconds where a conversion to an array takes a microsecond.
+// Tensors of other libraries, read through the table of C functions that their type offers (the C exchange API of
+// DLPack 1.2). That takes a few nanoseconds; a conversion to an array takes a microsecond.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,7 +17,7 @@ namespace hashnms::bindings {
 
 namespace nb = nanobind;
 
-// As DLPack 1 lays it out; the numbers follow in the same block of memory.
+// The layout of DLPack 1; the numbers follow in the same block of memory.
 struct ManagedTensor {
   uint32_t major_version = 1, minor_version = 0;
   void* context = nullptr;
@@ -27,7 +27,7 @@ struct ManagedTensor {
   int64_t shape[2], strides[2];
 };
 
-// The table as DLPack 1 lays it out, up to the last function that is called here.
+// The table in the layout of DLPack 1, up to the last function that is called here.
 struct ExchangeTable {
   uint32_t major_version, minor_version;
   ExchangeTable* older_version;
@@ -36,7 +36,7 @@ struct ExchangeTable {
   int (*view_of_object)(void* object, nb::dlpack::dltensor* view);
 };
 
-// The table of a type, or null. The type that brings it, not one that inherits it, is remembered.
+// The table of a type, or null. It remembers the type that defines the table, not one that inherits it.
 inline const ExchangeTable* exchange_table_of(PyTypeObject* type) {
   static PyTypeObject* known_type = nullptr;
   static const ExchangeTable* known_table = nullptr;
@@ -55,24 +55,24 @@ inline const ExchangeTable* exchange_table_of(PyTypeObject* type) {
   return table;
 }
 
-// What the object holds, if it is such a tensor in the memory of the CPU.
+// The contents of the object, if it is such a tensor in CPU memory.
 inline std::optional<nb::dlpack::dltensor> cpu_tensor(nb::handle object) {
   const ExchangeTable* table = exchange_table_of(Py_TYPE(object.ptr()));
   if (!table) return std::nullopt;
   nb::dlpack::dltensor view;
   if (table->view_of_object(object.ptr(), &view) != 0) {
-    PyErr_Clear();  // it has no memory to look at: whoever converts it will say why
+    PyErr_Clear();  // it has no memory; its conversion will raise the error
     return std::nullopt;
   }
   if (view.device.device_type != nb::device::cpu::value) return std::nullopt;
   for (int axis = 0; axis < view.ndim && !view.data; ++axis) {
     if (view.shape[axis] == 0) return view;
-    if (axis + 1 == view.ndim) return std::nullopt;  // numbers without memory: of a tensor that only stands for others
+    if (axis + 1 == view.ndim) return std::nullopt;  // numbers without memory: a placeholder tensor
   }
   return view;
 }
 
-// A new tensor of the table's library on the CPU, and where its numbers go.
+// A new CPU tensor of the table's library, and where to write its numbers.
 template <class T>
 std::pair<nb::object, T*> new_tensor(const ExchangeTable& table, std::initializer_list<size_t> lengths) {
   constexpr size_t kHeader = (sizeof(ManagedTensor) + 63) / 64 * 64;

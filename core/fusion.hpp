@@ -1,4 +1,4 @@
-// Weighted boxes fusion: by decreasing score, a box joins the cluster whose fused box overlaps it most, or founds one.
+// Weighted boxes fusion: by decreasing score, a box joins the cluster whose fused box overlaps it most, or starts one.
 #pragma once
 
 #include <algorithm>
@@ -22,24 +22,24 @@
 
 namespace hashnms {
 
-// Clusters, label by label, in each by the score of their first box.
+// Clusters, label by label, and within a label by the score of their first box.
 struct Fusion {
-  LargeArray<int64_t> clusters;        // of each row
-  std::vector<uint32_t> founders;      // of each cluster: the row of its first box
-  std::vector<Corners<double>> fused;  // of each cluster
+  LargeArray<int64_t> clusters;        // the cluster of each row
+  std::vector<uint32_t> founders;      // the row of each cluster's first box
+  std::vector<Corners<double>> fused;  // the fused box of each cluster
 };
 
 namespace detail {
 
-// Through memory: where GCC 12 makes vectors of such lines (-O3), it takes double(float(x)) for x.
+// Through memory: where GCC 12 vectorizes neighbouring lines (-O3), it replaces double(float(x)) by x.
 inline double rounded_to_float(double value) {
   const volatile float rounded = static_cast<float>(value);
   return static_cast<double>(rounded);
 }
 
-// What a fused box is made of: sums of score * coordinate and of scores, in the order in which boxes join. They are
-// doubles, but those of a cluster that begins within [0, 1] are rounded to float32, and so is its fused box: that is
-// what ensemble-boxes does, and so clusters are the same as there, whatever the rounding.
+// The sums behind a fused box: of score * coordinate and of scores, in the order in which boxes join. They are doubles.
+// In a cluster whose first box is within [0, 1], they are rounded to float32, and so is the fused box: ensemble-boxes
+// does this, so clusters are the same as there.
 class ClusterSums {
  public:
   ClusterSums() = default;
@@ -54,7 +54,7 @@ class ClusterSums {
     scores_ += score;
   }
 
-  // Nothing where all scores are 0.
+  // Nothing if all scores are 0.
   std::optional<Corners<double>> fused() const {
     if (scores_ == 0) return std::nullopt;
     return Corners<double>{rounded(sums_[0] / scores_), rounded(sums_[1] / scores_), rounded(sums_[2] / scores_),
@@ -76,7 +76,7 @@ Corners<double> wide_corners(const T* row, BoxFormat format) {
 
 }  // namespace detail
 
-// Nothing if a number is not legal; the caller's other checks are trusted: no score below 0, no sum beyond double.
+// Nothing if a number is illegal. The caller's other checks are trusted: no score below 0, no sum beyond double.
 template <class T, class Score>
 std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
   const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
@@ -101,7 +101,7 @@ std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
     const auto corners_at = [&](uint32_t row) {
       return detail::wide_corners(input.boxes + 4 * size_t{row}, input.format);
     };
-    // What a box needs comes from memory in three steps: its numbers, the cell where it looks first, the box in that.
+    // Fetches what a box needs in three steps: its numbers, the cell where it looks first, and the box in that cell.
     constexpr size_t kAhead = tuning::kFetchedAhead, kStep = kAhead / 4;
     uint32_t hashes[kAhead] = {};
     const auto fetch_ahead = [&](size_t k) {

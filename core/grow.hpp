@@ -1,4 +1,4 @@
-// Boxes that grow: each takes in, one after another, those of its group that overlap it as it is by then.
+// Growing boxes: each absorbs, one after another, the boxes of its group that overlap it as it is by then.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace hashnms {
 
-// Groups of rows of `boxes`, xyxy: of each its first row, and the others, which end there in `others`.
+// Groups of rows of `boxes`, xyxy: the first row of each group, its other rows in `others`, and where these end.
 struct Groups {
   const double* boxes;
   const int64_t* firsts;
@@ -28,7 +28,7 @@ struct Groups {
   }
 };
 
-// Writes the grown boxes, and which of the others they took in: those whose overlap was at least the threshold.
+// Writes the grown boxes, and which of the others they absorbed: those whose overlap was at least the threshold.
 inline void grow(const Groups& groups, Metric metric, double threshold, double* grown, bool* taken) {
   with_metric(metric, [&]<Metric kMetric>() {
     int64_t at = 0;

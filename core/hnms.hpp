@@ -1,4 +1,4 @@
-// HNMS: the best box of each cell (Alg. 2), K hashes in a row (Alg. 3).
+// HNMS: the best box of each cell (Alg. 2), for K hashes one after another (Alg. 3).
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace hashnms {
 
 namespace detail {
 
-// One hash (Alg. 2) over the view's boxes, whose claims these are; nothing if a box has no code.
+// One hash (Alg. 2) over the view's boxes and their claims; nothing if a box has no code.
 template <class T, class Score>
 std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score> claims, const Extents& extents,
                                            const IoUHash& hash, size_t threads) {
@@ -51,16 +51,16 @@ std::optional<Claims<Score>> best_of_cells(const BoxView<T>& view, Claims<Score>
 
 }  // namespace detail
 
-// Which functions of a family: all, or some in a row.
+// Which functions of a family: all, or a range.
 struct Functions {
-  size_t first, last;  // not the last itself
+  size_t first, last;  // last is excluded
 
   explicit Functions(const HashFamily& family) : first(0), last(family.size()) {}
   explicit Functions(size_t only) : first(only), last(only + 1) {}
 };
 
-// The kept boxes as claims, greatest first. Nothing if a number is not legal or a box has no code; the caller's
-// other checks are trusted.
+// The kept boxes as claims, greatest first. Nothing if a number is illegal or a box has no code; the caller's other
+// checks are trusted.
 template <class T, class Score>
 std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily& family, const Functions& functions,
                                   size_t threads) {
@@ -73,7 +73,7 @@ std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily
   for (size_t row = 0; row < input.count; ++row) kept[row] = input.claim(row);
   BoxView<T> view{input.boxes, input.format, input.labels, nullptr, input.count};
   const auto fits = [&](const IoUHash& hash) { return KeyLayout::fit(extents, hash, kOffsetLimit<T>).has_value(); };
-  std::optional<NumberedLabels> numbered;  // of labels so far apart that keys have no room for them
+  std::optional<NumberedLabels> numbered;  // for labels too far apart to fit into keys
   if (input.labels && extents.labels.span() >= input.count && !family.with_hash(functions.first, fits)) {
     numbered.emplace(input.labels, input.count);
     view.labels = numbered->numbers.data();

@@ -1,4 +1,4 @@
-// Transitive groups: a box joins the group of the first box by rank of its label that overlaps it, kept or not.
+// Transitive groups: a box joins the group of the first box by rank that overlaps it, kept or not, within its label.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Claims<Score> ranked_claims(const Input<T, Score>& input, const uint32_t* rows, 
   return claims;
 }
 
-// Of each rank among the boxes of one label the first that overlaps it, or itself.
+// For each rank among the boxes of one label, the first rank that overlaps it, or itself.
 template <class T, class Score>
 LargeArray<uint32_t> first_overlaps(const Input<T, Score>& input, const Claims<Score>& claims, const JoinRule<T>& rule,
                                     size_t threads) {
@@ -59,7 +59,7 @@ LargeArray<uint32_t> first_overlaps(const Input<T, Score>& input, const Claims<S
   return firsts;
 }
 
-// Writes which box each has joined, and where that leads in the end. `firsts` is lost.
+// Writes which box each box has joined, and the first box of its group. Overwrites `firsts`.
 template <class Score>
 void follow(const Claims<Score>& claims, LargeArray<uint32_t>& firsts, int64_t* joined, int64_t* suppressor) {
   for_each_piece(claims.size(), [&](size_t begin, size_t end) {
@@ -67,13 +67,13 @@ void follow(const Claims<Score>& claims, LargeArray<uint32_t>& firsts, int64_t* 
   });
   for_each_piece(claims.size(), [&](size_t begin, size_t end) {
     for (size_t k = begin; k < end; ++k) {
-      firsts[k] = firsts[firsts[k]];  // that of a better rank leads to the end already
+      firsts[k] = firsts[firsts[k]];  // a better rank already leads to the end
       suppressor[claims[k].box()] = claims[firsts[k]].box();
     }
   });
 }
 
-// Groups beyond the first max_output of each image are none.
+// Drops groups beyond the first max_output of each image.
 template <class T, class Score>
 void keep_first_groups(const Input<T, Score>& input, const NmsOptions& options, Suppressors& suppressors) {
   LargeArray<uint32_t> firsts(input.count);
@@ -91,9 +91,9 @@ void keep_first_groups(const Input<T, Score>& input, const NmsOptions& options, 
 
 }  // namespace detail
 
-// Writes of each row which box it has joined, itself if none, to `joined`, and which box is the first in its group to
-// the suppressor; -1 for both where it takes no part. Groups beyond max_output are none, but boxes have joined all the
-// same. False if a number is not legal; the caller's other checks are trusted.
+// Writes for each row the box that it has joined, or itself, to `joined`, and the first box of its group to the
+// suppressor; -1 for both if the row is not used. Groups beyond max_output have the suppressor -1, but their boxes are
+// still joined. False if a number is illegal; the caller's other checks are trusted.
 template <class T, class Score>
 bool join(const Input<T, Score>& given, const NmsOptions& options, size_t threads, int64_t* joined) {
   if (!given.is_legal()) return false;
@@ -104,7 +104,7 @@ bool join(const Input<T, Score>& given, const NmsOptions& options, size_t thread
   Suppressors suppressors(options.suppressor, input.count);
   const auto takes_part = [&](Score score) { return static_cast<double>(score) > options.score_threshold; };
   const LabelGroups groups(rows_with(input.scores, input.count, takes_part), input.labels);
-  // Several labels at once, or one on all threads.
+  // Several labels in parallel, or one label on all threads.
   const size_t at_once = groups.count() < threads ? 1 : threads_for(input.count, tuning::kJoinedPerThread, threads);
   run_queue(at_once, groups.count(), [&](size_t group, size_t) {
     const auto claims = detail::ranked_claims(input, groups.begin(group), groups.size(group));

@@ -30,13 +30,13 @@ namespace hashnms {
 
 struct NmsOptions {
   Metric metric;           // of overlap
-  double iou_threshold;    // a box is suppressed where it overlaps a kept one by more,
-  bool inclusive;          // or by just that; then the threshold is above 0
+  double iou_threshold;    // a box is suppressed if it overlaps a kept one by more,
+  bool inclusive;          // or by exactly this much; the threshold is then above 0
   double score_threshold;  // boxes need a score above it; -inf for all
   size_t max_output;       // of each image
-  int64_t* suppressor;  // of each box: where to write the kept box that removed it, itself, or -1; null if not wanted
+  int64_t* suppressor;     // written for each box: the kept box that removed it, itself, or -1; null if not wanted
 
-  // What is at least the threshold is above the next lower number.
+  // A number is at least the threshold exactly if it is above the next lower number.
   double exclusive_threshold() const {
     return inclusive ? std::nextafter(iou_threshold, -std::numeric_limits<double>::infinity()) : iou_threshold;
   }
@@ -44,7 +44,7 @@ struct NmsOptions {
 
 namespace detail {
 
-// How far the boxes reach, and whether they and their scores are legal. Threads share the work.
+// The extents of the boxes, and whether they and their scores are legal. Threads share the work.
 template <class T, class Score>
 Extents extents_of(const Input<T, Score>& input, size_t threads) {
   const auto of_rows = [&](size_t begin, size_t end) {
@@ -60,7 +60,7 @@ Extents extents_of(const Input<T, Score>& input, size_t threads) {
   return std::accumulate(extents.begin() + 1, extents.end(), extents[0], joined);
 }
 
-// The claims of the boxes that take part, greatest first.
+// The claims of the boxes above the score threshold, greatest first.
 template <class T, class Score>
 Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold) {
   Claims<Score> claims(input.count);
@@ -74,11 +74,11 @@ Claims<Score> claims_above(const Input<T, Score>& input, double score_threshold)
   return claims;
 }
 
-// All labels and all boxes together, label by label, or tile by tile: whichever is fastest.
+// All boxes together, label by label, or tile by tile, whichever is fastest.
 template <bool want_first, Metric metric, class T, class Score>
 LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& options, const Plan<T>& plan,
                                size_t threads, Suppressors& suppressors) {
-  // A limit lets one thread stop early, of one image.
+  // With a limit and a single image, one thread can stop early.
   const bool to_the_end = options.max_output >= input.count || input.images;
   if (to_the_end && labels_serve(input, threads)) {
     return nms_by_label(input, options.score_threshold, threads, [&](RankedBoxes<T>& of_label) {
@@ -98,7 +98,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
 
 }  // namespace detail
 
-// The kept rows by rank. Nothing if a number is not legal; the caller's other checks are trusted.
+// The kept rows by rank. Nothing if a number is illegal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsOptions& options, size_t threads) {
   const size_t parts = threads_for(given.count, tuning::kBoxesPerThread, threads);

@@ -25,8 +25,8 @@ namespace hashnms {
 
 enum class Status : int8_t { suppressed = 0, kept = 1, undecided = 2 };
 
-// Of each row. `open` tells which boxes one outside of the part may overlap, `kept` which are known to be kept; both
-// may be null. Nothing if a number is not legal; the caller's other checks are trusted.
+// The status of each row. `open` says which boxes may overlap a box outside the part, `kept` which are known to be
+// kept; both may be null. Nothing if a number is illegal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<LargeArray<Status>> partial_nms(const Input<T, Score>& given, const NmsOptions& options, const bool* open,
                                               const bool* kept) {
@@ -46,7 +46,7 @@ std::optional<LargeArray<Status>> partial_nms(const Input<T, Score>& given, cons
   return status;
 }
 
-// Writes the regions of boxes (tiles.hpp), four numbers each; false if a number is not legal.
+// Writes the regions of boxes (tiles.hpp), four numbers each; false if a number is illegal.
 template <class T>
 bool write_regions(const T* boxes, BoxFormat format, size_t count, const NmsOptions& options, double* regions) {
   const Extents extents = extents_of(boxes, format, nullptr, count);
@@ -59,8 +59,8 @@ bool write_regions(const T* boxes, BoxFormat format, size_t count, const NmsOpti
   return true;
 }
 
-// Which boxes of a part of a scene touch which tile. Nothing if a number is not legal, or a size not ordinary: how far
-// such a box reaches depends on the others of the scene.
+// Which boxes of a part of a scene touch which tile. Nothing if a number is illegal or a size is not ordinary: the
+// region of such a box depends on the other boxes of the scene.
 template <class T>
 std::optional<Touches> touched_tiles(const T* boxes, BoxFormat format, size_t count, const NmsOptions& options,
                                      const Borders& borders) {

@@ -1,4 +1,4 @@
-// Exact Soft-NMS: by decreasing score as it is by then, a selected box lowers the scores of those that it overlaps.
+// Exact Soft-NMS: select the box with the highest current score, lower the scores of those that it overlaps, repeat.
 #pragma once
 
 #include <algorithm>
@@ -30,22 +30,22 @@ struct SoftNmsOptions {
   SoftMethod method;
   double sigma;          // of the gaussian
   double iou_threshold;  // of the linear and the hard
-  double min_score;      // from 0 on; boxes with less never come out
+  double min_score;      // at least 0; boxes with a lower score are never selected
   size_t max_output;     // of each image
 };
 
-// What is selected, in this order.
+// The selected boxes, in order.
 template <class Score>
 struct Selection {
   Claims<Score> claims;
-  LargeArray<Score> scores;  // of every row that was selected
+  LargeArray<Score> scores;  // of every selected row
 
   explicit Selection(size_t rows) : claims(0), scores(rows) {}
 };
 
 namespace detail {
 
-// What one thread has selected, as far as it can be among the first `most` of all.
+// The boxes that one thread has selected, as far as they can be among the first `most` of all.
 template <class Score>
 class BestClaims {
  public:
@@ -69,7 +69,7 @@ class BestClaims {
   std::vector<Claim<Score>> claims_;
 };
 
-// Selects up to so many of the boxes that wait, whose rows are places in `rows`.
+// Selects up to `most` of the waiting boxes, whose rows are indices into `rows`.
 template <class Waiting, class Score>
 void select_from(Waiting&& waiting, const uint32_t* rows, size_t most, LargeArray<Score>& scores,
                  BestClaims<Score>& selected) {
@@ -105,8 +105,8 @@ void select_group(const Input<T, Score>& input, const uint32_t* rows, size_t cou
   }
 }
 
-// Groups know nothing of each other. That their selections are put in the order of scores afterwards is the order in
-// which one loop would have selected: a box selected later has no higher score, and at the same score a higher row.
+// Groups are independent. Sorting their selections by score afterwards gives the order of a single loop: a box selected
+// later has no higher score, and at the same score a higher row.
 template <class T, class Score, class Decay>
 Selection<Score> select(const Input<T, Score>& input, const Decay& decay, Score min_score, size_t most,
                         size_t threads) {
@@ -140,7 +140,7 @@ Score rounded_up(double limit) {
                                               : nearest;
 }
 
-// A box whose IoU is above the threshold is gone: that is NMS.
+// A box whose IoU is above the threshold is removed: that is NMS.
 template <class T, class Score>
 std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const SoftNmsOptions& options,
                                             size_t threads) {
@@ -160,7 +160,7 @@ std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const 
 
 }  // namespace detail
 
-// Nothing if a number is not legal; the caller's other checks are trusted.
+// Nothing if a number is illegal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<Selection<Score>> soft_nms(const Input<T, Score>& given, const SoftNmsOptions& options, size_t threads) {
   if (options.method == SoftMethod::hard) return detail::select_hard(given, options, threads);

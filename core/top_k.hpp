@@ -19,7 +19,7 @@ struct TopOptions {
   size_t most_of_label, most_in_all;  // of each image
 };
 
-// As claims, greatest first. Nothing if a number is not legal; the caller's other checks are trusted.
+// The boxes as claims, greatest first. Nothing if a number is illegal; the caller's other checks are trusted.
 template <class T, class Score>
 std::optional<Claims<Score>> top_k(const Input<T, Score>& given, const TopOptions& options) {
   if (!given.is_legal()) return std::nullopt;

@@ -10,7 +10,7 @@ import typer
 from experiments.commands import all as everything
 from experiments.commands import figure, generate, raw, table, train
 
-#: Name -> what runs; its docstring is the help.
+#: Name -> the function to run; its docstring is the help.
 COMMANDS: dict[str, Callable[..., None]] = {
     "generate": generate.command,
     "train": train.command,
@@ -26,13 +26,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.callback()(lambda: None)  # with one command, too, its name must be said
+app.callback()(lambda: None)  # so that even a single command needs its name
 for name, command in COMMANDS.items():
     app.command(name)(command)
 
 
 def main() -> None:
-    """Run a command; what is wrong with data or disk is said in one line, not in a traceback."""
+    """Run a command; errors in data or on disk are printed in one line, without a traceback."""
     try:
         app(prog_name="python -m experiments")
     except (OSError, ValueError, FloatingPointError) as error:

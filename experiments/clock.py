@@ -1,4 +1,4 @@
-"""The time of a device."""
+"""A clock for a device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def now(device: str) -> float:
-    """Seconds, when the device has done what it was told."""
+    """The time in seconds, after the device has finished its work."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()

@@ -1,4 +1,4 @@
-"""Every setting of every experiment, as plain values: the paper's, and those for small machines.
+"""All settings of all experiments, as plain values: the paper's, and smaller ones for small machines.
 
 The names are `detector-dataset` for the paper's own settings, with `-cpu` for a machine of two cores without a GPU, and
 `-tiny` for tests. Numbers that the paper does not give are torchvision's.
@@ -20,7 +20,7 @@ class Training:
 
     epochs: float
     learning_rate: float
-    batch_size: int = 16  #: of all GPUs together
+    batch_size: int = 16  #: over all GPUs
     momentum: float = 0.9
     weight_decay: float = 1e-4
     warm_up_steps: int = 500
@@ -37,7 +37,7 @@ class SuppressionSettings:
     iou_threshold: float
     candidates: int = 9000  #: P1, of each level
     kept_of_level: int | None = None  #: P2, of a two-stage detector
-    kept_in_all: int = 1000  #: P3; of a one-stage detector, boxes for evaluation
+    kept_in_all: int = 1000  #: P3; for a one-stage detector, the boxes for evaluation
     evaluated: int = 1000  #: boxes of an image that are evaluated
     score_threshold: float = 0.05
 
@@ -53,8 +53,8 @@ class Configuration:
     suppressing: SuppressionSettings
     num_classes: int = 1  #: without the background
     backbone: BackboneName = "resnet50"
-    trainable_stages: int = 3  #: of the backbone's five, from the top
-    image_size: tuple[int, int] = (800, 1333)  #: shorter side, and the longer side at most
+    trainable_stages: int = 3  #: of the backbone's five, counted from the top
+    image_size: tuple[int, int] = (800, 1333)  #: the shorter side, and the maximum of the longer side
     anchor_sizes: tuple[float, ...] = (32, 64, 128, 256, 512)  #: of each level
     sampled_anchors: int = 256  #: of an image, for the loss of the RPN
     sampled_boxes: int = 512  #: of an image, for the loss of the RoI head
@@ -67,7 +67,7 @@ def _faster_rcnn(dataset: str, epochs: float, kept_of_level: int, kept_in_all: i
 
 
 def _retinanet(dataset: str, epochs: int, learning_rate: float) -> Configuration:
-    # The times that the paper prints for Soft-NMS are those of P1 boxes of each level, whatever their scores.
+    # The paper's times for Soft-NMS are for P1 boxes of each level, whatever their scores.
     suppressing = SuppressionSettings(0.73, 0.5, score_threshold=0.0)
     return Configuration(f"retinanet-{dataset}", "retinanet", dataset, Training(epochs, learning_rate), suppressing)
 
@@ -85,14 +85,14 @@ _PAPER = [
     _retinanet("crowdhuman", 20, 0.02),
 ]
 
-#: Its appendix: data sets with few boxes an image, trained for 9,000 and 180,000 steps of 16 images.
+#: Its appendix: data sets with few boxes per image, trained for 9,000 and 180,000 steps of 16 images.
 _APPENDIX = [
     replace(_faster_rcnn("voc", 9_000 * 16 / 5_011, 2000, 4000), num_classes=20, backbone="resnet34"),
     replace(_faster_rcnn("coco", 180_000 * 16 / 118_287, 2000, 4000), num_classes=80),
 ]
 
-#: Half-size CARPK on two cores: one image a step. The anchors of the finest level fit a car, some 26 pixels in size.
-#: The cars of the training images are a fifth larger than those of the test images, hence the smaller scales.
+#: Half-size CARPK on two cores: one image per step. The anchors of the finest level fit a car of about 26 pixels. The
+#: cars of the training images are a fifth larger than those of the test images, hence the smaller scales.
 _CPU_TRAINING = Training(
     3, 0.0025, batch_size=1, warm_up_steps=200, flips=("horizontal", "vertical"), shorter_sides=(270, 300, 330)
 )

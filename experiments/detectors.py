@@ -20,10 +20,10 @@ _ASPECT_RATIOS = (0.5, 1.0, 2.0)
 
 
 def make_detector(configuration: Configuration, backbone_weights: Path | None = None) -> nn.Module:
-    """A detector with fresh heads, and a backbone with these weights, or fresh ones."""
+    """A detector with new heads, and a backbone with these weights or new ones."""
     backbone = _backbone(configuration, backbone_weights)
     make = {"faster_rcnn": _faster_rcnn, "retinanet": _retinanet}[configuration.detector]
-    return make(configuration, backbone).to(memory_format=torch.channels_last)  # CPUs and GPUs convolve faster so
+    return make(configuration, backbone).to(memory_format=torch.channels_last)  # faster convolutions on CPUs and GPUs
 
 
 def _backbone(configuration: Configuration, weights: Path | None) -> BackboneWithFPN:
@@ -41,7 +41,7 @@ def _backbone(configuration: Configuration, weights: Path | None) -> BackboneWit
 
 
 def _load_backbone(body: nn.Module, file: Path) -> None:
-    """Weights by torchvision's names, without the last layer: an NPZ file of arrays, or a file of torch."""
+    """Load weights by torchvision's names, without the last layer: an NPZ file of arrays, or a torch file."""
     if file.suffix == ".npz":
         with np.load(file, allow_pickle=False) as arrays:
             state = {name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files}
@@ -57,7 +57,7 @@ def _load_backbone(body: nn.Module, file: Path) -> None:
 
 
 def _shorter_sides(configuration: Configuration) -> tuple[int, ...]:
-    """As torchvision's detectors take them: a random one in training, the last one otherwise."""
+    """The shorter sides as torchvision's detectors take them: a random one in training, the last one otherwise."""
     return (*configuration.training.shorter_sides, configuration.image_size[0])
 
 

@@ -1,4 +1,4 @@
-"""The paper's figures: what each of them measures, and how it is drawn."""
+"""The paper's figures: what each measures, and how it is drawn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CANDIDATES = (100, 300, 1000, 2000, 3000, 5000, 9000)
 
 
 def _over_alpha(suppressing: SuppressionSettings, of_proposals: bool) -> Iterator[Setting]:
-    """NMS, and HNMS in its place or before it for every alpha and K."""
+    """NMS, and HNMS instead of it or before it for every alpha and K."""
     for alpha in (*ALPHAS, suppressing.alpha):
         choose = methods.proposals if of_proposals else methods.detections
         for method in choose(alpha, suppressing.iou_threshold):
@@ -60,16 +60,16 @@ class Figure:
     settings: Callable[[SuppressionSettings, bool], Iterator[Setting]]
     draw: Callable[[Any, Record], None]
     timed: bool
-    of_proposals: bool | None = None  # None: both kinds of boxes have one
+    of_proposals: bool | None = None  # None: for both kinds of boxes
 
 
 def plan_of(name: str, of: str, suppressing: SuppressionSettings, of_proposals: bool, **limits: Any) -> Plan:
-    """What a figure measures of the raw boxes of this name."""
+    """The plan of a figure for the raw boxes of this name."""
     figure = FIGURES[name]
     if figure.of_proposals not in (None, of_proposals):
-        raise DatasetError(f"figure {name} must be of boxes of a one-stage detector, got proposals of an RPN")
+        raise DatasetError(f"figure {name} needs boxes of a one-stage detector, got proposals of an RPN")
     if figure.timed and limits.get("timed_images") == 0:
-        raise DatasetError(f"figure {name} must have times of at least one image, got none")
+        raise DatasetError(f"figure {name} needs times of at least one image, got none")
     settings = list({(one.answer, one.method.by): one for one in figure.settings(suppressing, of_proposals)}.values())
     if not figure.timed:
         limits["timed_images"] = 0
@@ -77,7 +77,7 @@ def plan_of(name: str, of: str, suppressing: SuppressionSettings, of_proposals: 
 
 
 def draw(name: str, record: Record, path: Path, suffixes: tuple[str, ...] = ("png", "svg")) -> None:
-    """Write the figure, beside and then into place; an SVG has the same bytes each time."""
+    """Write the figure and move it into place when complete; the bytes of an SVG are the same each time."""
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hashnms", "font.size": 9}):
         figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
         FIGURES[name].draw(axes, record)
@@ -91,7 +91,7 @@ def draw(name: str, record: Record, path: Path, suffixes: tuple[str, ...] = ("pn
 
 
 def quality_of(record: Record) -> tuple[str, str]:
-    """What is drawn on the y axis: average precision, or recall where there is no second stage."""
+    """The quantity on the y axis: average precision, or recall if there is no second stage."""
     has_precision = "map_50" in record["rows"][0]
     return ("map_50", "mAP@0.5, %") if has_precision else ("proposal_recall_70", "recall@0.7 of proposals, %")
 
@@ -128,7 +128,7 @@ def _draw_candidates(axes: Any, record: Record) -> None:
 
 
 def bound_record() -> Record:
-    """The bound is no measurement: it follows from alpha."""
+    """The record of the bound, which is not measured: it follows from alpha."""
     alphas = [round(alpha, 3) for alpha in np.linspace(0.01, 0.99, 197).tolist()]
     return {"kind": "bound", "rows": [{"alpha": alpha, "bound": iou_lower_bound(alpha)} for alpha in alphas]}
 
@@ -146,12 +146,12 @@ FIGURES: dict[str, Figure] = {
     ),
 }
 
-#: Those that are drawn from raw boxes.
+#: The figures that are drawn from raw boxes.
 OF_RAW = [name for name in FIGURES if name != "bound"]
 
 
 def lines(name: str, record: Record) -> Iterator[str]:
-    """The points of a figure as Markdown: a row a method, a column for each alpha or P1."""
+    """The points of a figure as Markdown: a row for each method, a column for each alpha or P1."""
     if name not in OF_RAW:
         yield f"## {FIGURES[name].title}\n"
         shown = [row for row in record["rows"] if round(row["alpha"] * 100, 6) % 10 == 0]

@@ -1,4 +1,4 @@
-"""Files that appear when they are whole."""
+"""Files that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` in the end. If something fails, the old file stays."""
+    """A temporary path to write to, which replaces `path` at the end. If something fails, the old file stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,4 +1,4 @@
-"""Draws a small crowded dataset in the format of a known one, so that every experiment runs without a download."""
+"""Draw a small crowded dataset in the format of a known one, so that every experiment runs without a download."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def generate(
 ) -> Path:
     """Draw images and write them, with exact visible boxes, as `datasets.load(format, root, ...)` reads them.
 
-    The folder appears when it is whole, or not at all.
+    The folder appears only when it is complete.
 
     Args:
-        format: one of `FORMATS`. It says what is drawn: parking lots, shelves, crowds, or these by turns.
+        format: one of `FORMATS`. It decides what is drawn: parking lots, shelves, crowds, or all of these in turn.
         root: the folder to make.
-        images: how many in all, at least 2; a third of them go into the test split, `SOURCES[format].test`.
-        seed: the same seed draws the same images, and the first ones are the same however many there are.
+        images: the number of images, at least 2; a third of them go into the test split, `SOURCES[format].test`.
+        seed: the same seed draws the same images. The first images do not depend on how many there are.
         size: width and height of an image.
-        overwrite: replace the folder if it was made by this function; all else is never overwritten.
+        overwrite: replace the folder if this function made it; other folders are never overwritten.
         drawn: called after each image.
 
     Returns:
@@ -68,7 +68,7 @@ def generate(
 
 
 def drawings(format: str, split: str, count: int, seed: int, size: Size) -> Iterator[Drawing]:
-    """The images of one split, drawn one after another as they are asked for."""
+    """The images of one split, drawn on demand."""
     source = SOURCES[format]
     for number in range(count):
         rng = np.random.default_rng([seed, int(split == source.test), number])
@@ -96,7 +96,7 @@ def _check_free(root: Path, overwrite: bool) -> None:
     if not (root.exists() or root.is_symlink()):
         return
     if not overwrite:
-        raise DatasetError(f"root must be a new folder (or overwrite must be set), got {root}, which exists")
+        raise DatasetError(f"root must be a new folder unless overwrite is set, got {root}, which exists")
     if root.is_symlink() or not (root / GENERATED).is_file():
         raise DatasetError(f"root must be a generated dataset to be overwritten, got {root} without {GENERATED}")
 
@@ -104,7 +104,7 @@ def _check_free(root: Path, overwrite: bool) -> None:
 def _move(made: Path, root: Path, overwrite: bool) -> None:
     """Put the new folder in place of the old one, if there is one."""
     if not (overwrite and root.exists()):
-        made.rename(root)  # refused by the system if somebody made such a folder meanwhile and put files into it
+        made.rename(root)  # the system refuses this if the folder was created in the meantime and has files
         return
     old = made.with_name(f"{made.name}.old")
     root.rename(old)

@@ -1,7 +1,7 @@
-"""Runs methods over raw boxes: how long each takes, and how good what it leaves is.
+"""Run methods on raw boxes: how long each takes, and how good the remaining boxes are.
 
-An image is read once and goes through all settings. What came of it is kept in a file of its own until the last image
-is done, so that an interrupted measurement goes on where it was.
+An image is read once and goes through all settings. Its results are kept in a file until the last image is done, so
+that an interrupted measurement continues where it stopped.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ _RECALLS = {"proposal_recall_50": 0.5, "proposal_recall_70": 0.7}
 
 @dataclass(frozen=True)
 class Setting:
-    """A method on the best so many boxes of each level, the paper's P1."""
+    """A method on the best `candidates` boxes of each level, the paper's P1."""
 
     method: Method
     candidates: int
 
     @property
     def answer(self) -> str:
-        """Settings of the same answer differ in time only."""
+        """A key: settings with the same key differ only in time."""
         return f"top:{self.candidates}+{self.method.suppression}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured of a folder of raw boxes."""
+    """What is measured on a folder of raw boxes."""
 
     name: str
     settings: list[Setting]
     suppressing: SuppressionSettings
-    of_proposals: bool  # boxes of an RPN, of which a second stage makes detections
+    of_proposals: bool  # boxes of an RPN, which a second stage turns into detections
     timed_images: int = 100
-    images: int | None = None  # as many as there are
+    images: int | None = None  # None: all
     devices: tuple[str, ...] = field(default_factory=lambda: ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",))
 
     @property
@@ -68,7 +68,7 @@ class Plan:
         return limits_of(self.suppressing)
 
     def labels(self, raw: Raw) -> Integers:
-        """What boxes must share to meet: the level of proposals, the class of detections."""
+        """The labels, which keep boxes apart: the level of proposals, the class of detections."""
         return raw.level if self.of_proposals else raw.labels
 
     def count(self, folder: RawFolder) -> int:
@@ -92,11 +92,11 @@ def measure(
     Args:
         folder: raw boxes; without ground truth there are only times.
         plan: what to measure.
-        results: a folder to keep what is done in, until all is. `forget` removes it.
-        done: called before the first image and after each with how many are done, and how many there are.
+        results: a folder for intermediate results. `forget` removes them.
+        done: called before the first image and after each image with the numbers of finished images and of all images.
 
     Returns:
-        What a table or a figure is made of: what was measured where, and a row a setting.
+        The record behind a table or a figure: what was measured where, and a row for each setting.
     """
     parts = results / f".{plan.name}-{plan.digest(folder)}"
     count = plan.count(folder)
@@ -112,14 +112,14 @@ def measure(
 
 
 def forget(plan: Plan, results: Path) -> None:
-    """Remove what was kept of measurements of this name, also of those that were given up."""
+    """Remove the intermediate results of measurements of this name, also of abandoned ones."""
     for parts in results.glob(f".{plan.name}-" + "[0-9a-f]" * 16):
         shutil.rmtree(parts)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """For everybody, as the plain loops and torchvision's NMS have it."""
+    """Use one thread for all methods, as the plain loops and torchvision's NMS do."""
     before, before_in_torch = hashnms.get_num_threads(), torch.get_num_threads()
     hashnms.set_num_threads(1)
     torch.set_num_threads(1)
@@ -153,7 +153,7 @@ def _of_image(raw: Raw, plan: Plan, timed: bool) -> dict[str, Any]:
 
 
 def _left(raw: Raw, plan: Plan, setting: Setting, rows: Integers) -> tuple[Integers, Any, int]:
-    """Of the best rows, those that are left in the end, their scores, and how many the suppression itself keeps."""
+    """The rows that are left in the end, their scores, and how many rows the suppression itself keeps."""
     labels = plan.labels(raw)
     kept, scores = setting.method.suppression(raw.boxes[rows], raw.scores[rows], labels[rows])
     limited = plan.limits(raw.boxes[rows[kept]], scores, labels[rows[kept]])
@@ -161,7 +161,7 @@ def _left(raw: Raw, plan: Plan, setting: Setting, rows: Integers) -> tuple[Integ
 
 
 def left_by_any(raw: Raw, plans: list[Plan]) -> Integers:
-    """The rows that at least one setting leaves: those that a second stage must see. By decreasing score."""
+    """The rows that at least one setting leaves, which a second stage must see, by decreasing score."""
     answers = {setting.answer: (plan, setting) for plan in plans for setting in plan.settings}
     chosen = [_left(raw, plan, setting, raw.best(setting.candidates))[0] for plan, setting in answers.values()]
     rows = np.unique(np.concatenate(chosen))
@@ -170,7 +170,7 @@ def left_by_any(raw: Raw, plans: list[Plan]) -> Integers:
 
 
 def _final(raw: Raw, plan: Plan, left: Integers, scores: Any) -> Iterator[tuple[str, Any]]:
-    """What is evaluated of the boxes that are left: of proposals also how many objects they cover."""
+    """The values to evaluate of the remaining boxes; for proposals, also how many objects they cover."""
     boxes, labels = raw.boxes[left], raw.labels[left]
     if plan.of_proposals and raw.truth is not None:
         objects = raw.truth.boxes[~raw.truth.ignore]
@@ -181,9 +181,9 @@ def _final(raw: Raw, plan: Plan, left: Integers, scores: Any) -> Iterator[tuple[
             return
         if not raw.second.seen[left].all():
             missing = int((~raw.second.seen[left]).sum())
-            need = f"the second stage must have seen all proposals that {plan.name} leaves"
+            need = f"the second stage must have processed all proposals that {plan.name} leaves"
             remedy = "run the command raw with --all-proposals or more --sweep-images"
-            raise DatasetError(f"{need}, got {missing} that it has not: {remedy}")
+            raise DatasetError(f"{need}, got {missing} that it has not processed: {remedy}")
         chosen = np.zeros(len(raw.boxes), bool)
         chosen[left] = True
         use = chosen[raw.second.rows]
@@ -194,9 +194,9 @@ def _final(raw: Raw, plan: Plan, left: Integers, scores: Any) -> Iterator[tuple[
 
 
 def _timed(settings: list[Setting], tensors: list[Any], device: str) -> Iterator[tuple[Setting, dict[str, float], int]]:
-    """The best of several rounds, in each of which all have a turn; and how many boxes are not the answer's."""
+    """The best time of several interleaved rounds; and how many boxes differ from the exact answer."""
     best: dict[int, Timed] = {}
-    for setting in settings:  # what is compiled when it is first called
+    for setting in settings:  # compile what is compiled on the first call
         run(setting.method, *(tensor[:8] for tensor in tensors), now=partial(now, device))
     for round_number in range(ROUNDS):
         for number, setting in enumerate(settings):
@@ -212,7 +212,7 @@ def _timed(settings: list[Setting], tensors: list[Any], device: str) -> Iterator
 
 
 def _collected(folder: RawFolder, plan: Plan, parts: list[Path]) -> dict[str, Any]:
-    """All images together."""
+    """Combine the results of all images."""
     of_images = [dict(np.load(part, allow_pickle=False)) for part in parts]
     truths, network, second = [], [], []
     for number in range(len(parts)):
@@ -248,7 +248,7 @@ def _collected(folder: RawFolder, plan: Plan, parts: list[Path]) -> dict[str, An
 
 
 def _mean(values: list[float | None]) -> float | None:
-    """Of those that are known."""
+    """The mean of the known values."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
 
@@ -270,7 +270,7 @@ def _quality(answer: str, of_images: list[dict[str, Any]], truths: list[Truth | 
 
 
 def _times(name: str, of_images: list[dict[str, Any]]) -> dict[str, Any]:
-    """Mean and standard deviation of each stage and of all, and the boxes that are not the answer's."""
+    """Mean and standard deviation of each stage and of all, and how many boxes differ from the exact answer."""
     stages: dict[str, list[float]] = {}
     for part in of_images:
         for key in part:

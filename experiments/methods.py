@@ -1,4 +1,4 @@
-"""The suppressions that the tables compare: the paper's baselines, and what hashnms has."""
+"""The suppressions that the tables compare: the paper's baselines, and those of hashnms."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from benchmarks.plain import plain_soft_nms
 from experiments.configurations import SuppressionSettings
 from hashnms import Suppression
 
-#: Boxes, scores and labels to rows and their scores.
+#: A function from boxes, scores and labels to rows and their scores.
 Stage = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 NUM_HASHES = (1, 2, 3, 4)
-#: Of the Soft-NMS of all tables: Bodla's Gaussian.
+#: The Soft-NMS of all tables: Bodla's Gaussian.
 SOFT = "softnms:gaussian/0.5"
 
 
 @dataclass(frozen=True)
 class Method:
-    """A suppression as somebody computes it: its answer is that of `suppression`, its time is its own."""
+    """A suppression in one implementation: its answer is that of `suppression`, its time is its own."""
 
     name: str
-    by: str  # whose last stage it is
+    by: str  # the package of its last stage
     suppression: Suppression
     stages: dict[str, Stage]  # the columns of the tables: HNMS, NMS, Soft-NMS
     num_hashes: int | None = None
 
 
 def proposals(alpha: float, iou_threshold: float) -> list[Method]:
-    """In place of the NMS of an RPN: Table 1. The labels are the levels."""
+    """Methods that replace the NMS of an RPN: Table 1. The labels are the levels."""
     return [*_exact(iou_threshold), *(hnms(alpha, count) for count in NUM_HASHES)]
 
 
 def detections(alpha: float, iou_threshold: float) -> list[Method]:
-    """Before the NMS of a one-stage detector: Table 2."""
+    """Methods before the NMS of a one-stage detector: Table 2."""
     exact = _exact(iou_threshold)
     return [*exact, *(_filtered(alpha, count, last) for last in exact for count in NUM_HASHES)]
 
 
 def soft_detections(alpha: float, evaluated: int) -> list[Method]:
-    """Before its Soft-NMS: Table 5. Also when it stops after the boxes that are evaluated."""
+    """Methods before its Soft-NMS: Table 5. Also with Soft-NMS that stops after the boxes that are evaluated."""
     loop, exact = _soft(None)
     loop_of_best, exact_of_best = _soft(evaluated)
     filtered = (_filtered(alpha, count, last) for last in (loop, exact, exact_of_best) for count in NUM_HASHES)
@@ -80,7 +80,7 @@ def _filtered(alpha: float, num_hashes: int, last: Method) -> Method:
 
 
 def _soft(most: int | None) -> list[Method]:
-    """Soft-NMS of all boxes, or until so many are chosen: as a loop, and ours."""
+    """Soft-NMS of all boxes, or until `most` are selected: as a loop, and ours."""
     suppression = Suppression.parse(SOFT if most is None else f"{SOFT}+limit:{most}")
     name = "Soft-NMS" if most is None else f"Soft-NMS, best {most:,}"
 
@@ -111,7 +111,7 @@ def _loop_soft_nms(boxes: Tensor, scores: Tensor, labels: Tensor, most: int | No
 
 @dataclass(frozen=True)
 class Timed:
-    """What a method returned for an image, and how long each of its stages took."""
+    """The result of a method for an image, and the time of each stage."""
 
     keep: Tensor
     scores: Tensor
@@ -119,7 +119,7 @@ class Timed:
 
 
 def run(method: Method, boxes: Tensor, scores: Tensor, labels: Tensor, *, now: Callable[[], float]) -> Timed:
-    """One image. Each stage gets what the one before it left; taking it out is part of its time."""
+    """Run a method on one image. Each stage gets the boxes that the last one left; taking them is part of its time."""
     rows, places, milliseconds = torch.arange(len(boxes), device=boxes.device), None, {}
     for name, stage in method.stages.items():
         start = now()
@@ -132,6 +132,6 @@ def run(method: Method, boxes: Tensor, scores: Tensor, labels: Tensor, *, now: C
 
 
 def limits_of(suppressing: SuppressionSettings) -> Suppression:
-    """What is left after a suppression: P2 of each level and P3 in all; of detections, those that are evaluated."""
+    """The limits after a suppression: P2 of each level and P3 in all; for detections, the number that is evaluated."""
     levels = [] if suppressing.kept_of_level is None else [f"top:{suppressing.kept_of_level}"]
     return Suppression.parse("+".join([*levels, f"limit:{suppressing.kept_in_all}"]))

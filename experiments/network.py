@@ -1,7 +1,7 @@
-"""A detector up to its suppression: what it puts out, once an image, for any number of settings.
+"""Run a detector up to its suppression, once per image, for any number of settings.
 
-What stands between backbone and suppression is the detector's own code: a recorder takes the place of the
-suppression, sees its input and lets all of it pass.
+Everything before the suppression is the detector's own code. A recorder replaces the suppression, stores its input and
+keeps all boxes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hashnms.detectors.torchvision import Replacement, dense_detections, rpn_pro
 
 @dataclass(frozen=True)
 class _Recorder(Replacement):
-    """Keeps every box, and remembers what it was given: boxes, scores and labels."""
+    """Keeps every box, and stores its input: boxes, scores and labels."""
 
     seen: list[Tensor] = field(default_factory=list)
 
@@ -37,15 +37,15 @@ class _Recorder(Replacement):
         return torch.arange(len(boxes), device=boxes.device), scores
 
 
-#: Of raw proposals, the rows that the second stage is given.
+#: A function from raw proposals to the rows for the second stage.
 Choose = Callable[[Raw], Integers]
 
 
 def raw_of(model: nn.Module, image: Image, *, choose: Choose | None = None, device: str = "cpu") -> Raw:
-    """What a Faster R-CNN or a RetinaNet puts out before it suppresses boxes.
+    """The output of a Faster R-CNN or a RetinaNet before it suppresses boxes.
 
-    Boxes are in pixels of the picture as the network sees it, and so is the ground truth. The candidates of each level
-    and the score threshold are the model's. The second stage of a Faster R-CNN sees the chosen proposals, or all.
+    Boxes and ground truth are in pixels of the image as the network sees it. The candidates of each level and the score
+    threshold are the model's. The second stage of a Faster R-CNN gets the chosen proposals, or all.
     """
     pixels = torch.from_numpy(image.pixels().copy()).permute(2, 0, 1).float() / 255
     height, width = pixels.shape[1:]
@@ -89,7 +89,7 @@ def _second_stage(
     shape: tuple[int, int],
     device: str,
 ) -> tuple[SecondStage, float]:
-    """Of the chosen proposals, as many at a time as it usually gets; the time is that of the first so many."""
+    """Run the second stage on the chosen proposals, as many at a time as usual; the time is that of the first batch."""
     heads, most = model.roi_heads, model.rpn.post_nms_top_n()
     parts, milliseconds = [], []
     for some in chosen.split(most) if len(chosen) else [chosen]:
@@ -125,7 +125,7 @@ def _one_stage(model: RetinaNet, pixels: Tensor, device: str) -> tuple[Raw, tupl
         for level, of_level in enumerate(anchors[0]):
             recorder = _Recorder()
             outputs = {name: values[level : level + 1] for name, values in head_outputs.items()}
-            outputs["cls_logits"] = [outputs["cls_logits"][0][..., 1:]]  # no class has the number 0
+            outputs["cls_logits"] = [outputs["cls_logits"][0][..., 1:]]  # without the background, number 0
             dense_detections(model, recorder, outputs, [[of_level]], shapes)
             boxes, scores, labels = recorder.seen
             parts.append([boxes, scores, labels + 1, torch.full_like(labels, level)])
@@ -136,7 +136,7 @@ def _one_stage(model: RetinaNet, pixels: Tensor, device: str) -> tuple[Raw, tupl
     return Raw(boxes, scores, labels, level, network_ms=network_ms), shapes[0]
 
 
-#: What the rest of a RetinaNet can bring to the size of the image.
+#: An empty result that the rest of a RetinaNet can resize.
 _NOTHING = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0, dtype=torch.int64)}
 
 

@@ -1,9 +1,9 @@
-"""Puts tables and figures of `experiments/results` into docs/explanation/experiments.md.
+"""Put the tables and figures of `experiments/results` into docs/explanation/experiments.md.
 
     python -m experiments.page
 
-Between `<!-- NAME -->` and `<!-- until here -->` stands what NAME.json says: a table, or the points of a figure and its
-picture, which is drawn into docs/images.
+The text between `<!-- NAME -->` and `<!-- until here -->` is made from NAME.json: a table, or the points of a figure
+and its picture, which is drawn into docs/images.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARKED = re.compile(r"<!-- ([\w.+-]+) -->\n.*?<!-- until here -->", re.DOTALL)
 
 
 def written(page: str, results: Path = COMMITTED) -> str:
-    """The page with its tables as the results have them."""
+    """The page with its tables replaced by those of the results."""
 
     def between(found: re.Match[str]) -> str:
         return f"<!-- {found[1]} -->\n\n{_shown(found[1], results)}\n\n<!-- until here -->"
@@ -41,7 +41,7 @@ def _shown(name: str, results: Path) -> str:
 
 
 def draw(images: Path, results: Path = COMMITTED) -> None:
-    """The figures of the page."""
+    """Draw the figures of the page."""
     records = {file.stem: load(file) for file in sorted(results.glob("*.json"))}
     for name, record in {**records, "bound": figures.bound_record()}.items():
         if record["kind"] in figures.FIGURES:

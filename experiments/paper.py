@@ -1,4 +1,4 @@
-"""The figures that the paper prints, to stand beside ours: Tables 1, 2, 4, 5, on a Xeon E5-2620 v4 and a TITAN XP."""
+"""The paper's printed numbers, for comparison: Tables 1, 2, 4, 5, on a Xeon E5-2620 v4 and a TITAN XP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Times(NamedTuple):
-    """Milliseconds of the suppression, their standard deviation where it is printed, and milliseconds of all."""
+    """Milliseconds of the suppression, their standard deviation if printed, and milliseconds of the whole detector."""
 
     suppression: float
     deviation: float | None
@@ -27,7 +27,7 @@ def _row(
     return Printed(map_50, times if gpu is None else {**times, "cuda": Times(*gpu)})
 
 
-#: Table 1, Faster-RCNN-R50-FPN: dataset -> K (0: NMS) -> row. The time is that of the NMS of the RPN.
+#: Table 1, Faster-RCNN-R50-FPN: dataset -> K (0: NMS) -> row. The time is that of the RPN's NMS.
 RPN: dict[str, dict[int, Printed]] = {
     "carpk": {
         0: _row(96.9, (223.3, 36.5, 3935.7), (27.2, 2.0, 149.0)),

@@ -1,15 +1,15 @@
-"""Boxes before any suppression, one NPZ file an image: what a network puts out, kept so that it runs only once.
+"""Raw boxes, one NPZ file per image: the output of a network before any suppression, stored so that it runs only once.
 
-A folder holds `<image>.npz` files and, if we wrote it, `about.json`. Anybody's raw detections will do. The arrays of a
-file, all in pixels of one and the same picture:
+A folder holds `<image>.npz` files and, if we wrote it, `about.json`. Raw detections from any source can be
+used. The arrays of a file, all in pixels of the same image:
 
 | array | shape | what |
 |---|---|---|
-| `boxes`, `scores`, `labels` | (N, 4), (N,), (N,) | xyxy boxes; of proposals the labels are all 0 |
-| `level` | (N,) | the level of the feature pyramid; may be absent: all are of one |
-| `gt_boxes`, `gt_labels`, `gt_ignore` | (M, 4), (M,), (M,) | what is really there; objects with a label below 0 (a class that the detector does not know) are left out, ignored regions are not; may be absent |
-| `second_rows`, `second_labels`, `second_scores`, `second_boxes` | (S,), (S,), (S,), (S, 4) | what the second stage makes of the boxes: detection s comes from box `second_rows[s]`; may be absent |
-| `second_seen` | (N,) | the boxes that the second stage has seen; may be absent: all |
+| `boxes`, `scores`, `labels` | (N, 4), (N,), (N,) | xyxy boxes; the labels of proposals are all 0 |
+| `level` | (N,) | the level of the feature pyramid; may be absent: one level |
+| `gt_boxes`, `gt_labels`, `gt_ignore` | (M, 4), (M,), (M,) | the ground truth; objects with a label below 0 (a class that the detector does not know) are left out, ignored regions are not; may be absent |
+| `second_rows`, `second_labels`, `second_scores`, `second_boxes` | (S,), (S,), (S,), (S, 4) | the output of the second stage: detection s comes from box `second_rows[s]`; may be absent |
+| `second_seen` | (N,) | which boxes the second stage has processed; may be absent: all |
 | `network_ms`, `second_ms` | () | the time before the suppression, and that of the second stage; may be absent |
 """  # noqa: E501
 
@@ -29,7 +29,7 @@ from experiments.configurations import CONFIGURATIONS, Configuration
 from experiments.datasets import DatasetError
 from experiments.files import beside
 
-#: In a folder that we wrote: which detector saw which images.
+#: The file in a folder that we wrote: which detector processed which images.
 ABOUT = "about.json"
 
 Floats = NDArray[np.float32]
@@ -37,7 +37,7 @@ Integers = NDArray[np.int64]
 
 
 class Truth(NamedTuple):
-    """What is really in an image."""
+    """The ground truth of an image."""
 
     boxes: Floats
     labels: Integers
@@ -45,13 +45,13 @@ class Truth(NamedTuple):
 
 
 class SecondStage(NamedTuple):
-    """What the second stage makes of proposals: detections, each with the row of the proposal it comes from."""
+    """The output of the second stage: detections, each with the row of its proposal."""
 
     rows: Integers
     labels: Integers
     scores: Floats
     boxes: Floats
-    seen: NDArray[np.bool_]  # (N,) the proposals that it was given
+    seen: NDArray[np.bool_]  # (N,) the proposals that it has processed
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Raw:
 
 
 def save(raw: Raw, file: Path) -> None:
-    """Write a file, beside and then into place."""
+    """Write a file and move it into place when complete."""
     arrays: dict[str, Any] = {name: getattr(raw, name) for name in ("boxes", "scores", "labels", "level")}
     if raw.truth is not None:
         arrays |= {f"gt_{name}": value for name, value in raw.truth._asdict().items()}
@@ -133,7 +133,7 @@ def load(file: Path) -> Raw:
 
 
 def _array(file: Path, found: dict[str, Any], name: str, kind: Any, shape: tuple[int | None, ...]) -> Any:
-    """One array of a file, of this type and shape; None is any length."""
+    """One array of a file, with this type and shape; None means any length."""
     if name not in found:
         raise DatasetError(f"{file} must have an array {name!r}, got {', '.join(found) or 'none'}")
     value = found[name]
@@ -145,12 +145,12 @@ def _array(file: Path, found: dict[str, Any], name: str, kind: Any, shape: tuple
 
 
 class RawFolder(Sequence[Raw]):
-    """The files of a folder, read as they are asked for, in the order of their names."""
+    """The files of a folder, read on demand, in the order of their names."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.is_dir():
-            raise DatasetError(f"a folder of raw detections must be there, got {self.path}, which is no folder")
+            raise DatasetError(f"a folder of raw detections must exist, got {self.path}, which is not a folder")
         self.files = sorted(self.path.glob("*.npz"))
         if not self.files:
             raise DatasetError(f"{self.path} must hold raw detections, <image>.npz, got no such file")
@@ -163,17 +163,17 @@ class RawFolder(Sequence[Raw]):
 
     @property
     def name(self) -> str:
-        """Of the experiment: that of the configuration, or of the folder."""
+        """The name of the experiment: that of the configuration, or of the folder."""
         return str(self.about.get("configuration", self.path.resolve().name))
 
     @property
     def configuration(self) -> Configuration | None:
-        """The one that the boxes come from, if it is known."""
+        """The configuration that the boxes come from, if known."""
         return CONFIGURATIONS.get(str(self.about.get("configuration")))
 
     @property
     def of_proposals(self) -> bool | None:
-        """Whether these are boxes of an RPN, which have no classes yet; None if nothing says so."""
+        """Whether these are boxes of an RPN, which have no classes yet; None if unknown."""
         if self.configuration is not None:
             return self.configuration.detector == "faster_rcnn"
         return True if self[0].second is not None else None

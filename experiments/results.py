@@ -1,4 +1,4 @@
-"""What was measured, on disk: JSON, and the Markdown and pictures that are made of it."""
+"""The results on disk: JSON, and the Markdown and pictures made from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.datasets import DatasetError
 from experiments.measure import Plan, forget, left_by_any, measure
 from experiments.raw import Integers, Raw, RawFolder
 
-#: Those that docs/explanation/experiments.md shows.
+#: The results that docs/explanation/experiments.md shows.
 COMMITTED = Path(__file__).parent / "results"
 
 
@@ -30,9 +30,9 @@ def make_table(name: str, folder: RawFolder, results: Path, done: Any, **limits:
 def make_figure(
     name: str, folder: RawFolder | None, results: Path, done: Any, *, of_proposals: bool = False, **limits: Any
 ) -> Path:
-    """Measure a figure, if it is of raw boxes, and draw it; returns its path without the suffix.
+    """Measure a figure, if it needs raw boxes, and draw it; returns its path without the suffix.
 
-    Whether the boxes are those of an RPN is asked only where the folder does not say it.
+    Whether the boxes come from an RPN is only needed if the folder does not say it.
     """
     results.mkdir(parents=True, exist_ok=True)
     if folder is None:
@@ -52,7 +52,7 @@ def make_figure(
 
 
 def proposals_for_second_stage(suppressing: SuppressionSettings, sweeps: bool) -> Callable[[Raw], Integers]:
-    """The proposals that the tables leave, or also those of all figures: what a second stage must see."""
+    """The proposals that a second stage must process: those that the tables leave, or also those of all figures."""
     plans = [tables.plan_of(name, "", suppressing) for name in ("rpn", "voc-coco")]
     if sweeps:
         plans += [figures.plan_of(name, "", suppressing, True) for name in ("alpha", "p1")]
@@ -60,7 +60,7 @@ def proposals_for_second_stage(suppressing: SuppressionSettings, sweeps: bool) -
 
 
 def _measured(kind: str, plan: Plan, folder: RawFolder, results: Path, done: Any) -> dict[str, Any]:
-    """What the JSON file of the same plan and the same boxes says; if there is none, measured and written."""
+    """The contents of the JSON file for the same plan and boxes; if there is none, they are measured and written."""
     results.mkdir(parents=True, exist_ok=True)
     file = results / f"{plan.name}.json"
     digest = plan.digest(folder)

@@ -1,7 +1,7 @@
-"""Draws crowded scenes with exact boxes: a parking lot from above, a shelf, a crowd in a square.
+"""Draw crowded scenes with exact boxes: a parking lot from above, a shelf, a crowd in a square.
 
-Every object is a sprite, painted over those behind it; what can be seen of each is known to the pixel. Objects of which
-next to nothing would be seen are left out. Size, colour, light, texture and background vary from scene to scene.
+Every object is a sprite, painted over those behind it, so its visible part is known to the pixel. Objects that would be
+almost invisible are left out. Size, colour, light, texture and background vary from scene to scene.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from experiments.sprites import bottle, car, person
 Canvas: TypeAlias = NDArray[np.float32]  # (H, W, 3), 0 to 255
 Rng: TypeAlias = np.random.Generator
 
-#: Less of an object, or a visible box with a shorter side, is not drawn at all.
+#: Objects with a smaller visible share, or a visible box with a shorter side, are not drawn.
 _LEAST_SHARE, _LEAST_SIDE = 0.2, 5
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A sprite and where its upper left corner goes; those that come later in a list hide the earlier."""
+    """A sprite and the position of its upper left corner; later sprites in a list hide earlier ones."""
 
     kind: str
     sprite: NDArray[np.uint8]  # (h, w, 4) RGBA
@@ -56,7 +56,7 @@ def _rows(boxes: list[list[int]]) -> NDArray[np.int64]:
     return np.array(boxes, np.int64).reshape(-1, 4)
 
 
-# --- who hides whom
+# --- occlusion
 
 
 def _solid(placed: Placed) -> NDArray[np.bool_]:
@@ -76,7 +76,7 @@ def _inside(placed: Placed, canvas: NDArray[Any], offset: int = 0) -> tuple[Any,
 
 
 def _owners(placed: list[Placed], size: Size) -> NDArray[np.int64]:
-    """Of each pixel, the object that is seen there; -1: none."""
+    """For each pixel, the visible object; -1 for none."""
     owners = np.full(size[::-1], -1)
     for number, one in enumerate(placed):
         image, sprite = _inside(one, owners)
@@ -91,7 +91,7 @@ def _shares(placed: list[Placed], owners: NDArray[np.int64]) -> NDArray[np.float
 
 
 def _seen(placed: list[Placed], size: Size) -> list[Placed]:
-    """Without those that are hidden or too small. That uncovers the others, never hides them."""
+    """Remove objects that are hidden or too small. That can only uncover others."""
     owners = _owners(placed, size)
     shares = _shares(placed, owners)
     kept = []
@@ -140,7 +140,7 @@ def _lit(rng: Rng, canvas: Canvas) -> NDArray[np.uint8]:
 
 
 def _clouds(rng: Rng, size: Size, cells: int) -> NDArray[np.float32]:
-    """Smooth noise in -1 to 1, about so many waves across."""
+    """Smooth noise from -1 to 1, with about `cells` waves across."""
     coarse = rng.uniform(-1, 1, (cells + 1, cells + 1)).astype(np.float32)
     return np.asarray(Pillow.fromarray(coarse).resize(size, Pillow.Resampling.BICUBIC))
 
@@ -158,7 +158,7 @@ Scene: TypeAlias = tuple[Canvas, list[Placed], list[list[int]]]
 
 
 def _parking_lot(rng: Rng, size: Size) -> Scene:
-    """Rows of cars, at an angle that makes the boxes of neighbours overlap; most stalls are taken."""
+    """Rows of cars, at an angle that makes the boxes of neighbours overlap; most stalls are occupied."""
     width, height = size
     canvas = _ground(rng, size, rng.uniform(80, 150) + rng.uniform(-8, 8, 3), 0.1)
     length = width / rng.uniform(9, 13)
@@ -208,7 +208,7 @@ def _shelf(rng: Rng, size: Size) -> Scene:
     for number in range(boards):
         floor = round((number + 1) * room) - edge
         canvas[floor : floor + edge] = board
-        canvas[floor - round(room) + edge : floor - round(room) + 3 * edge] *= 0.6  # below the board above
+        canvas[floor - round(room) + edge : floor - round(room) + 3 * edge] *= 0.6  # the shadow of the board above
         for x in range(int(rng.integers(30)), width, 40):
             canvas[floor : floor + edge, x : x + 12] = tag
         back, front = _runs(rng, width, room, floor)
@@ -217,7 +217,7 @@ def _shelf(rng: Rng, size: Size) -> Scene:
 
 
 def _runs(rng: Rng, width: int, room: float, floor: int) -> tuple[list[Placed], list[Placed]]:
-    """The products of one board: those behind, those in front."""
+    """The products of one board: in the back, and in front."""
     back, front = [], []
     x = float(rng.uniform(-10, 0))
     while x < width:
@@ -237,7 +237,7 @@ def _runs(rng: Rng, width: int, room: float, floor: int) -> tuple[list[Placed], 
 
 
 def _crowd(rng: Rng, size: Size) -> Scene:
-    """People in a square, the nearer the larger; far off a crowd that nobody can count."""
+    """People in a square, larger when nearer; in the distance, a crowd that cannot be counted."""
     width, height = size
     horizon = round(height * rng.uniform(0.25, 0.4))
     canvas = _ground(rng, size, rng.uniform(90, 190) + rng.uniform(-20, 20, 3), 0.1)

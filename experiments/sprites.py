@@ -1,4 +1,4 @@
-"""The objects of the scenes, each an RGBA picture of its own, drawn large and then shrunk: so its edges are smooth."""
+"""The objects of the scenes, each an RGBA picture, drawn large and then shrunk, so that edges are smooth."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from PIL import ImageDraw
 Sprite: TypeAlias = NDArray[np.uint8]  # (h, w, 4) RGBA
 Colour: TypeAlias = tuple[int, int, int]
 
-_SCALE = 4  # drawn so much larger
+_SCALE = 4  # drawn this many times larger
 
-#: What cars are painted in.
+#: The colours of cars.
 _CAR_COLOURS: list[Colour] = [
     *((235, 235, 235), (190, 192, 196), (120, 124, 130), (40, 42, 48), (170, 30, 34)),
     *((34, 60, 140), (30, 90, 70), (200, 180, 140), (90, 30, 50), (225, 160, 40)),
@@ -47,7 +47,7 @@ class _Sheet:
         self.draw.polygon(self._points(*shares), fill=(*colour, 255))
 
     def sprite(self, rng: np.random.Generator, angle: float = 0.0, *, round_body: bool = False) -> Sprite:
-        """Turn, shrink, shade and roughen it."""
+        """Turn, shrink, shade and roughen the sheet."""
         picture = self.picture
         if angle:
             picture = picture.rotate(-angle, Pillow.Resampling.BILINEAR, expand=True)
@@ -61,7 +61,7 @@ class _Sheet:
 
 
 def _any_colour(rng: np.random.Generator) -> Colour:
-    """Full or pale, light or dark."""
+    """A random colour, saturated or pale, light or dark."""
     grey, spread = rng.uniform(40, 210), rng.uniform(10, 90)
     return _shifted((0, 0, 0), grey + rng.uniform(-spread, spread, 3))
 

@@ -1,4 +1,4 @@
-"""The paper's tables: what each of them measures, and ours beside the paper's as Markdown."""
+"""The paper's tables: what each measures, and ours next to the paper's as Markdown."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from experiments.raw import RawFolder
 Record = dict[str, Any]
 Row = dict[str, Any]
 
-#: Of raw boxes that come without a configuration: the paper's settings.
+#: For raw boxes without a configuration: the paper's settings.
 _OF_PROPOSALS = SuppressionSettings(0.7, 0.7, kept_of_level=2000, kept_in_all=4000)
 _OF_DETECTIONS = SuppressionSettings(0.73, 0.5)
 
 
 @dataclass(frozen=True)
 class Table:
-    """One of the paper's tables: the methods it compares, and its rows as printed."""
+    """One of the paper's tables: the methods that it compares, and its printed rows."""
 
     title: str
     of_proposals: bool
@@ -64,7 +64,7 @@ TABLES: dict[str, Table] = {
 
 
 def settings_of(folder: RawFolder, of_proposals: bool) -> SuppressionSettings:
-    """Those of the configuration that the boxes come from, or the paper's. Boxes of the other kind are refused."""
+    """The settings of the boxes' configuration, or the paper's. Boxes of the other kind are refused."""
     if folder.of_proposals not in (None, of_proposals):
         kinds = {True: "proposals of an RPN", False: "boxes of a one-stage detector"}
         raise DatasetError(f"{folder.path} must hold {kinds[of_proposals]}, got {kinds[not of_proposals]}")
@@ -74,7 +74,7 @@ def settings_of(folder: RawFolder, of_proposals: bool) -> SuppressionSettings:
 
 
 def plan_of(name: str, of: str, suppressing: SuppressionSettings, **limits: Any) -> Plan:
-    """What a table measures of the raw boxes of this name."""
+    """The plan of a table for the raw boxes of this name."""
     table = TABLES[name]
     counts = table.candidates or (suppressing.candidates,)
     settings = [Setting(method, count) for count in counts for method in table.methods(suppressing)]
@@ -103,14 +103,14 @@ def _printed_of_few_objects(dataset: str) -> str:
 
 
 def boxes_of(record: Record) -> str:
-    """Which boxes, of how many images."""
+    """The name of the boxes, and the number of images."""
     about = record["about"]
     of = f"{about['title']}, {about['configuration']}" if about else record["raw"]
     return f"{of}: {record['images']:,} images"
 
 
 def described(record: Record) -> str:
-    """The same, and on which machine."""
+    """The name of the boxes, the number of images, and the machine."""
     timed = f", times of the first {record['timed_images']:,}" if record["timed_images"] else ""
     return f"{boxes_of(record)}{timed}. {record['machine']}, one thread."
 
@@ -123,19 +123,19 @@ def time_of(row: Row, device: str) -> list[float]:
 
 
 def speed_up(row: Row, rows: list[Row], device: str) -> float | None:
-    """How many times as fast as the first method with as many candidates."""
+    """How many times as fast as the first method with the same number of candidates."""
     first = next(one for one in rows if one["candidates"] == row["candidates"])
     return time_of(first, device)[0] / time_of(row, device)[0] if time_of(row, device) else None
 
 
 def total_of(row: Row, record: Record, device: str) -> float | None:
-    """Milliseconds of all that a detector does for an image, where it was timed on this device."""
+    """Milliseconds of the whole detector for an image, if it was timed on this device."""
     if record["network_ms"] is None or record["about"].get("device", "cpu") != device or not time_of(row, device):
         return None
     return float(record["network_ms"] + time_of(row, device)[0] + (record["second_ms"] or 0.0))
 
 
-#: Quality -> the head of its column; those that were measured are shown.
+#: Quality -> the head of its column; only measured ones are shown.
 _QUALITIES = {
     "map_50": "mAP@0.5",
     "map": "mAP@[.5:.95]",
@@ -153,7 +153,7 @@ def _cells(record: Record, device: str, printed: dict[int, paper.Printed]) -> tu
 def _columns(
     record: Record, device: str, printed: dict[int, paper.Printed]
 ) -> Iterator[tuple[str, Callable[[Row], str]]]:
-    """Head and cell of each column; those that no row has are left out."""
+    """Head and cell of each column; columns without values are left out."""
     rows = record["rows"]
     yield "method", lambda row: row["method"]
     yield "by", lambda row: row["by"]
@@ -182,12 +182,12 @@ def _times(ratio: float | None) -> str:
 
 
 def _printed(row: Row, printed: dict[int, paper.Printed]) -> paper.Printed | None:
-    """What the paper has for such a row; nothing for an exact method of ours, or one that stops early."""
+    """The paper's numbers for such a row; none for an exact method of ours, or one that stops early."""
     of_paper = row["method"] == "HNMS" or (row["by"] != "hashnms" and "best" not in row["method"])
     return printed[row["num_hashes"] or 0] if of_paper else None
 
 
-#: Head of a column -> cell, of the times that the paper prints for a row and for its baseline.
+#: Head of a column -> cell, from the paper's times for a row and for its baseline.
 _PRINTED_TIMES: dict[str, Callable[[paper.Times, paper.Times], str]] = {
     "ms": lambda times, _: (
         f"{times.suppression:,.1f}" if times.deviation is None else f"{times.suppression:,.1f} ± {times.deviation:,.1f}"

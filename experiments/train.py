@@ -1,7 +1,7 @@
-"""Training: interrupted at any time, it goes on where it was, to the same weights.
+"""Training. If interrupted at any time, it continues where it stopped, and ends with the same weights.
 
-What a step sees depends on the seed and its number alone: which images, and which are flipped. A checkpoint holds the
-model, the optimizer and the number of steps done; it is written beside and moved into place.
+The images of a step, and which are flipped, depend only on the seed and its number. A checkpoint holds the model, the
+optimizer and the number of steps done; it is moved into place when complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Target = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Progress:
-    """After a step: how many are done, its losses, and how long it took."""
+    """The state after a step: the number of steps done, its losses, and its time."""
 
     step: int
     steps: int
@@ -37,12 +37,12 @@ class Progress:
 
 
 def num_steps(training: Training, num_images: int) -> int:
-    """Of all epochs together."""
+    """The number of steps of all epochs."""
     return max(1, round(training.epochs * num_images / training.batch_size))
 
 
 def batch_of_step(dataset: Dataset, training: Training, seed: int, step: int, worker: int, workers: int) -> list[int]:
-    """This worker's share of the images of a step: every epoch goes through all of them in an order of its own."""
+    """This worker's share of the images of a step; every epoch has all images in its own order."""
     share = training.batch_size // workers
     first = step * training.batch_size + worker * share
     places = range(first, first + share)
@@ -58,7 +58,7 @@ def _order(seed: int, epoch: int, count: int) -> Any:
 
 
 def example(dataset: Dataset, index: int, flips: tuple[str, ...], rng: np.random.Generator) -> tuple[Tensor, Target]:
-    """An image and what to find in it, each flip done or not."""
+    """An image and its ground truth, with random flips."""
     pixels = dataset.pixels(index)
     height, width = pixels.shape[:2]
     boxes, labels = dataset.images[index].targets((width, height))
@@ -74,7 +74,7 @@ def example(dataset: Dataset, index: int, flips: tuple[str, ...], rng: np.random
 
 
 def learning_rate(training: Training, step: int, steps: int) -> float:
-    """Rises to the full rate in the first steps, and falls tenfold at each milestone."""
+    """The learning rate: rises to the full rate in the first steps, and falls tenfold at each milestone."""
     warm_up = min(1.0, (step + 1) / max(training.warm_up_steps, 1))
     passed = sum(step >= milestone * steps for milestone in training.milestones)
     return training.learning_rate * warm_up * 0.1**passed
@@ -93,17 +93,17 @@ def train(
     save_every: float = 300.0,
     stop_at: int | None = None,
 ) -> Generator[Progress, None, None]:
-    """Train until all steps are done, from the checkpoint on if there is one; yields after each step.
+    """Train until all steps are done, from the checkpoint if there is one; yields after each step.
 
     Args:
         model: from `make_detector`; changed in place.
-        dataset: to train on.
-        configuration: says how.
-        checkpoint: the file to go on from and to save to.
-        seed: of the order of images, flips and sampling.
-        device: where to train; "cuda" with several workers is a GPU for each.
+        dataset: the dataset to train on.
+        configuration: the settings of the training.
+        checkpoint: the file to continue from and to save to.
+        seed: the seed for the order of images, flips and sampling.
+        device: where to train; with several workers, "cuda" gives each its own GPU.
         precision: float32, or bfloat16 or float16 for mixed precision.
-        steps: all together; by default those of the configuration's epochs.
+        steps: the number of steps; by default that of the configuration's epochs.
         save_every: seconds between two checkpoints. The last step is always saved.
         stop_at: end after this step, as if interrupted.
     """
@@ -131,7 +131,7 @@ def train(
     saved = time.monotonic()
     for step in range(first, steps):
         start = time.perf_counter()
-        torch.manual_seed(seed * 1_000_003 + step * workers + worker)  # the heads sample boxes
+        torch.manual_seed(seed * 1_000_003 + step * workers + worker)  # because the heads sample boxes
         rng = np.random.default_rng([seed, step, worker])
         rows = batch_of_step(dataset, training, seed, step, worker, workers)
         pairs = [example(dataset, row, training.flips, rng) for row in rows]
@@ -159,7 +159,7 @@ def train(
         values = {name: value.item() for name, value in losses.items()}
         try:
             yield Progress(done, steps, values, time.perf_counter() - start)
-        except GeneratorExit:  # whoever asks for no more steps has this one saved
+        except GeneratorExit:  # the caller wants no more steps: save this one
             if worker == 0 and not ends:
                 _save(checkpoint, model, optimizer, scaler, identity, done)
             raise
@@ -180,12 +180,12 @@ def _worker(device: str) -> tuple[int, int, str]:
 
 
 def rank() -> int:
-    """Of this process among those that torchrun started: 0 is the one that speaks and saves."""
+    """The rank of this process among those that torchrun started; 0 prints and saves."""
     return int(os.environ.get("RANK", "0"))
 
 
 def num_workers() -> int:
-    """How many processes torchrun started."""
+    """The number of processes that torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -200,7 +200,7 @@ def _save(
 def _restore(
     file: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Any, identity: dict[str, Any]
 ) -> int:
-    """The number of steps that are done, with their weights loaded; 0 where there is no checkpoint."""
+    """Load the weights of a checkpoint and return its number of steps; 0 if there is no checkpoint."""
     if not file.exists():
         return 0
     state = torch.load(file, map_location="cpu", weights_only=True)
@@ -214,7 +214,7 @@ def _restore(
 
 
 def load_weights(model: nn.Module, file: Path) -> None:
-    """The weights of a checkpoint of ours, or of a detector that others trained, in torchvision's names."""
+    """Load the weights of our checkpoint, or of a detector trained elsewhere, by torchvision's names."""
     state = torch.load(file, map_location="cpu", weights_only=True)
     weights = state["model"] if isinstance(state.get("model"), dict) else state
     try:

@@ -18,9 +18,10 @@ if shutil.which("c++") is None:
 
 from benchmarks.compare import Result, Series, difference, fitted_exponent, interleaved
 from benchmarks.families import FAMILIES
+from benchmarks.headline import HEADLINE_BEGIN, HEADLINE_END, write_headline
 from benchmarks.later_algorithms import LATER, matrix_nms
 from benchmarks.memory import peak_bytes
-from benchmarks.page import HEADLINE_BEGIN, HEADLINE_END, REPOSITORY, draw, of_set, page, write_headline
+from benchmarks.page import REPOSITORY, draw, of_set, page
 from benchmarks.peers import ALPHA, HNMS, OUR_HNMS, OUR_NMS, OUR_NMS_OF_TENSORS, Peer, Workload
 from benchmarks.plain import plain_nms, plain_soft_nms
 from benchmarks.quality import quality, sets_with_truth
@@ -239,6 +240,22 @@ def test_the_page_shows_ratios_what_differs_and_how_time_grows():
     assert "| nms | ours | 64 |" in text
     assert "| nms | theirs | unknown |" in text
     assert fitted_exponent([(10, 1.0), (100, 10.0)]) == pytest.approx(1.0)
+
+
+def test_the_page_begins_with_our_time_and_the_ratios_of_the_peers():
+    results = results_of(
+        [
+            ("hashnms nms", lambda size: size * 1e-7, "same"),
+            ("hashnms hnms", lambda size: size * 1e-8, "recall 90.0%, precision 80.0%"),
+            ("quick", lambda size: 2e-7 if size == 10 else size * 3e-7, "same"),
+            ("other", lambda size: size * 5e-7, "3 boxes missing, 0 more, of 9"),
+        ],
+        sizes=(10, 45_000),
+    )
+    record = {"machine": "", "versions": {}, "families": {"nms-0.5": {"title": "A title", "results": results}}}
+    beginning, _, _ = "\n".join(page(record)).partition("## How it was measured")
+    assert "- **A title**, 45,000 boxes: hashnms nms takes 4.5 ms. Peers: quick 3.0x, other 5.0x *.\n" in beginning
+    assert "in 1 case, none with more than 10 boxes.\n" in beginning
 
 
 def test_the_page_shows_average_precision(tmp_path):

@@ -109,7 +109,7 @@ def test_columns_and_classes_of_the_command_line(tmp_path):
         (["-s", "nms:2"], "iou_threshold must be in [0, 1], got 2.0"),
         (["-s", "magic"], "magic"),
         (["--memory", "much"], "--memory must be a size such as 500M or 2G, got 'much'"),
-        (["--columns", "color=red"], "--columns must be such as image=frame,score=conf"),
+        (["--columns", "color=red"], "--columns must look like image=frame,score=conf"),
         (["--box-format", "yxyx"], "box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
         (["--format", "xml"], "format must be one of coco"),
         (["--report", "none/r.html"], "--report must be in a folder that exists, got none/r.html"),
@@ -292,10 +292,10 @@ def test_a_report_that_cannot_be_is_said_before_anything_is_written(folder):
     before = (folder / "in.json").read_bytes()
     same = run("suppress", folder / "in.json", "-o", folder / "in.json", "--report", folder / "a.html")
     assert (same.exit_code, (folder / "in.json").read_bytes()) == (2, before)
-    assert "--report must be of files that are there afterwards" in same.stderr
+    assert "--report needs input files that still exist afterwards" in same.stderr
     twice = run("compare", folder / "in.json", "-s", "nms:0.5", "-s", "nms:0.50", "--report", folder / "a.html")
     assert (twice.exit_code, twice.stdout) == (2, "")
-    assert "--report must be of different methods, got one twice" in twice.stderr
+    assert "--report needs different methods, got one twice" in twice.stderr
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,7 @@ def test_bad_arguments_are_one_clear_error(tmp_path):
         cluster.suppress(dataset, "nms:0.5", row="number")
     with pytest.raises(ValueError, match="image must be the name of a column, got None"):
         cluster.suppress(dataset, "nms:0.5", image=None)
-    with pytest.raises(ValueError, match=r"takes the steps score, hnms and nms, got softnms:gaussian/0\.5"):
+    with pytest.raises(ValueError, match=r"must have only the steps score, hnms and nms, got softnms:gaussian/0\.5"):
         cluster.scene(dataset, "hnms:0.7/1+softnms:gaussian/0.5")
     with pytest.raises(ValueError, match="gather"):
         cluster.scene(dataset, "nms:0.5", gather=0)

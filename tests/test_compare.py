@@ -145,7 +145,7 @@ def test_wrong_arguments_of_compare_are_refused():
         (ValueError, "max_detections must be at least 1", (["nms:0.5"],), {"max_detections": 0}),
     ]
     if find_spec("faster_coco_eval") is not None:
-        cases.append((ValueError, "labels must be given of both", (["nms:0.5"],), {"truth": truth}))
+        cases.append((ValueError, "labels must be given for both", (["nms:0.5"],), {"truth": truth}))
     for kind, message, arguments, options in cases:
         with pytest.raises(kind, match=message):
             compare(FOUND, *arguments, **options)
@@ -193,14 +193,14 @@ def test_soft_nms_has_the_parameter_of_its_method():
     methods = ["softnms:gaussian/0.5", "softnms:linear/0.3"]
     assert notations(sweep(methods, ["sigma=0.4"])) == ["softnms:gaussian/0.4", "softnms:linear/0.3"]
     assert notations(sweep(methods, ["iou=0.4"])) == ["softnms:gaussian/0.5", "softnms:linear/0.4"]
-    with pytest.raises(ValueError, match=r"a sweep of iou must be of a method that has it, .* got softnms:gaussian"):
+    with pytest.raises(ValueError, match=r"a sweep of iou needs a method that has it, .* got softnms:gaussian"):
         sweep(methods[0], ["iou=0.4"])
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("alpha", "a sweep must be name=values, the name one of alpha, k, .* got 'alpha'"),
+        ("alpha", "a sweep must be name=values with a name of alpha, k, .* got 'alpha'"),
         ("beta=3", "a sweep must be name=values"),
         ("", "a sweep must be name=values"),
         ("alpha=", "a sweep of alpha must be start:stop:step or numbers"),
@@ -209,7 +209,7 @@ def test_soft_nms_has_the_parameter_of_its_method():
         ("alpha=nan", "a sweep of alpha must be start:stop:step or numbers"),
         (
             "alpha=0.5:0.9",
-            "a sweep of alpha must be start:stop:step or numbers with commas between, got 'alpha=0.5:0.9'",
+            "a sweep of alpha must be start:stop:step or numbers separated by commas, got 'alpha=0.5:0.9'",
         ),
         ("alpha=0.1:0.2:0.1:0.1", "a sweep of alpha must be start:stop:step"),
         ("alpha=0.9:0.5:0.1", "a step above 0 and a stop not below its start"),
@@ -221,7 +221,7 @@ def test_soft_nms_has_the_parameter_of_its_method():
         ("k=0:3", "a sweep of k must have legal values, got 0: num_hashes must be at least 1"),
         ("k=1e30", "a sweep of k must have legal values"),
         ("k=1e99999", "a sweep of k must be start:stop"),
-        ("sigma=0.5", "a sweep of sigma must be of a method that has it, one with softnms:gaussian, got hnms:0.7/1"),
+        ("sigma=0.5", "a sweep of sigma needs a method that has it, one with softnms:gaussian, got hnms:0.7/1"),
     ],
 )
 def test_bad_sweeps_are_one_clear_error(spec, message):
@@ -230,9 +230,9 @@ def test_bad_sweeps_are_one_clear_error(spec, message):
 
 
 def test_sweeps_must_differ_and_be_few():
-    with pytest.raises(ValueError, match="sweeps must be of different parameters, got k twice"):
+    with pytest.raises(ValueError, match="sweeps must have different parameters, got k twice"):
         sweep("hnms:0.7/1", ["k=1", "k=2"])
-    with pytest.raises(ValueError, match=r"at most 1,000 methods, got 9,900 of hnms:0.7/1"):
+    with pytest.raises(ValueError, match=r"at most 1,000 methods, got 9,900 from hnms:0.7/1"):
         sweep("hnms:0.7/1", ["k=1:100", "alpha=0.01:0.99:0.01"])
     with pytest.raises(ValueError, match=r"at most 1,000 methods, got 1,200"):
         sweep(["hnms:0.7/1", "hnms:0.7/1+nms:0.5"], ["k=1:600"])

@@ -89,7 +89,7 @@ def test_wrong_arguments_are_refused():
     cases = [
         (ValueError, "model must be in eval mode, got one in training", (copy.deepcopy(model).train(), images()), {}),
         (TypeError, "images must be a list of .* tensors, got Tensor", (model, images()[0]), {}),
-        (ValueError, "images must be one or more, got none", (model, []), {}),
+        (ValueError, "images must have at least one image, got none", (model, []), {}),
         (ValueError, "rounds must be", (model, images()), {"rounds": 0}),
         (TypeError, "final must be None, a Suppression or its notation", (model, images()), {"final": 0.5}),
         (ValueError, "final must be a suppression .*: a step must be", (model, images()), {"final": "nsm:0.5"}),

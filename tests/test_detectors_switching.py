@@ -208,7 +208,7 @@ def test_wrong_arguments_are_refused_and_change_nothing():
         (TypeError, "final must be None, a Suppression or its notation such as .*, got 0.5", (model,), {"final": 0.5}),
         (
             ValueError,
-            "final must have steps that leave boxes as they are, .* got nmm:0.5",
+            "final must have steps that do not change boxes, .* got nmm:0.5",
             (model,),
             {"final": "nmm:0.5"},
         ),

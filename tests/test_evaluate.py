@@ -129,15 +129,20 @@ def test_wrong_arguments_are_refused():
     cases = [
         (ValueError, "style must be one of coco, voc, voc07, got 'kitti'", ([FOUND], [TRUTH]), {"style": "kitti"}),
         (ValueError, "max_detections must be", ([FOUND], [TRUTH]), {"max_detections": 0}),
-        (ValueError, "truths must be one for each of the 1 images of detections, got 2", ([FOUND], [TRUTH] * 2), {}),
+        (
+            ValueError,
+            "truths must have one entry for each of the 1 images of detections, got 2",
+            ([FOUND], [TRUTH] * 2),
+            {},
+        ),
         (ValueError, r"gt_boxes must have shape \(N, 4\), got \(1, 3\)", ([FOUND], [([[0, 0, 1]], [1])]), {}),
         (ValueError, r"mask of ignored boxes must have shape \(2,\)", ([FOUND], [(*TRUTH, [True])]), {}),
         (ValueError, "labels must be given", ([FOUND], [(TRUTH[0], None)]), {}),
         (ValueError, "labels must be given", ([(*FOUND[:2], None)], [TRUTH]), {}),
         (ValueError, "scores must be finite, got nan in row 0", ([(FOUND[0], [np.nan] * 3, FOUND[2])], [TRUTH]), {}),
         (ValueError, "gt_boxes must be finite, got .* in row 0", ([FOUND], [([[0, 0, np.inf, 1]], [1])]), {}),
-        (ValueError, "labels must be given of both .* got None of ground truth", (FLAT, Truth([[0, 0, 1, 1]])), {}),
-        (ValueError, "images must be given of both .* got None of detections", (FLAT, Truth(*TRUTH, [0, 0])), {}),
+        (ValueError, "labels must be given for both .* got None for ground truth", (FLAT, Truth([[0, 0, 1, 1]])), {}),
+        (ValueError, "images must be given for both .* got None for detections", (FLAT, Truth(*TRUTH, [0, 0])), {}),
         (ValueError, r"areas must have shape \(2,\)", ([FOUND], [(*TRUTH, None, [1.0])]), {}),
         (
             ValueError,

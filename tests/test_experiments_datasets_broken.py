@@ -15,7 +15,7 @@ def broken_line(name, line):
 
 
 BROKEN = [
-    (*broken_line("carpk", "1 2 3 4"), r"line 1: must be 5 fields \(x1 y1 x2 y2 class\), got 4"),
+    (*broken_line("carpk", "1 2 3 4"), r"line 1: must have 5 fields \(x1 y1 x2 y2 class\), got 4"),
     (*broken_line("carpk", "\n1 2 x 4 1"), "line 2: x2 must be a number, got 'x'"),
     (*broken_line("carpk", "1 2 1_0 4 1"), "line 1: x2 must be a number, got '1_0'"),
     (*broken_line("carpk", "1 2 nan 4 1"), "line 1: a box needs finite coordinates.*, got .* = 1, 2, nan, 4"),
@@ -24,7 +24,7 @@ BROKEN = [
     (*broken_line("carpk", "5 2 3 4 1"), r"line 1: a box needs x2 > x1 and y2 > y1, got x1, y1, x2, y2 = 5, 2, 3, 4"),
     (*broken_line("carpk", "1 2 3 2 1"), "line 1: a box needs x2 > x1"),
     (*broken_line("carpk", "1 2 3 4 2"), r"line 1: class must be 1 \(car\), got 2"),
-    (*broken_line("sku110k", "test_0.jpg,1,2,3,4,object,128"), r"line 1: must be 8 fields \(name,.*, got 7"),
+    (*broken_line("sku110k", "test_0.jpg,1,2,3,4,object,128"), r"line 1: must have 8 fields \(name,.*, got 7"),
     (*broken_line("sku110k", "test_0.jpg,1,b,3,4,object,128,96"), "line 1: y1 must be a number, got 'b'"),
     (*broken_line("sku110k", "test_0.jpg,1,2,3,4,thing,128,96"), "line 1: class must be 'object', got 'thing'"),
     (*broken_line("sku110k", "test_0.jpg,3,2,1,4,object,128,96"), "line 1: a box needs x2 > x1"),
@@ -39,7 +39,7 @@ BROKEN = [
     (*broken_line("crowdhuman", "[1]"), "line 1: must be an object with 'ID', got list"),
     (*broken_line("crowdhuman", '{"gtboxes": []}'), r"line 1: must be an object with 'ID', got \['gtboxes'\]"),
     (*broken_line("crowdhuman", '{"ID": "x", "gtboxes": []}'), "line 1: image 'x' must be in .*CrowdHuman comes from"),
-    (*broken_line("crowdhuman", '{"ID": "val,00000001", "gtboxes": []}'), "line 2: an ID must come once, got 'val,0"),
+    (*broken_line("crowdhuman", '{"ID": "val,00000001", "gtboxes": []}'), "line 2: an ID must be unique, got 'val,0"),
     (
         "crowdhuman",
         lambda file: edit(file, '"person"', '"dog"'),
@@ -109,15 +109,15 @@ BROKEN = [
     (
         "coco",
         lambda file: edit(file, '"name": "car"}', '"name": "car"}, {"id": 1, "name": "b"}'),
-        "an id must come once, got 1",
+        "an id must be unique, got 1",
     ),
     (
         "coco",
         lambda file: edit(file, '"images": [', '"images": [{"id": 1, "file_name": "a", "width": 1, "height": 1}, '),
-        "once",
+        "unique",
     ),
     ("coco", lambda file: edit(file, '"width": 128', '"width": -1'), r"images\[0\]: width and height .* at least 1"),
-    (*broken_line("visdrone", "1,2,3,4,1,4,0"), r"line 1: must be 8 fields \(x y .*, got 7"),
+    (*broken_line("visdrone", "1,2,3,4,1,4,0"), r"line 1: must have 8 fields \(x y .*, got 7"),
     (*broken_line("visdrone", "1,2,3,4,1,12,0,0"), "line 1: category must be one of 0 to 11, got 12"),
     (*broken_line("visdrone", "1,2,3,4,1,4.5,0,0"), "line 1: category must be one of 0 to 11, got 4.5"),
     (*broken_line("visdrone", "1,2,3,4,2,4,0,0"), "line 1: score must be 0 or 1, got 2"),
@@ -170,7 +170,9 @@ def test_a_list_of_images_must_have_some_and_each_once(copied, name):
     file = root / FILES[name][1]
     first = file.read_text().split()[0]
     file.write_text(f"{first}\n\n{first}\n")
-    with pytest.raises(DatasetError, match=f"test.txt, line 3: an id must be listed once, got '{first}' of line 1"):
+    with pytest.raises(
+        DatasetError, match=f"test.txt, line 3: an id must be listed once, got '{first}' again, as in line 1"
+    ):
         load(name, root, "test")
     file.write_text("\r\n")
     with pytest.raises(DatasetError, match=r"test.txt must list at least one image, got an empty file"):

@@ -91,7 +91,7 @@ def test_average_precision_of_a_second_stage_by_hand(tmp_path):
 def test_a_second_stage_must_have_seen_what_is_left(tmp_path):
     none = np.zeros(0)
     seen = SecondStage(none.astype(int), none.astype(int), np.float32(none), np.zeros((0, 4)), np.arange(4) != 2)
-    with pytest.raises(DatasetError, match="must have seen all proposals that it leaves, got 1 that it has not"):
+    with pytest.raises(DatasetError, match="must have processed all proposals that it leaves, got 1 that it has not"):
         measured(two_objects(seen), proposals(0.7, 0.5)[1], tmp_path, of_proposals=True)
 
 
@@ -218,7 +218,7 @@ def test_a_measurement_is_used_again_only_if_nothing_has_changed(two_stage, tmp_
 def test_a_figure_is_drawn_and_written_down(name, kind, request, tmp_path):
     folder = request.getfixturevalue(kind)
     if FIGURES[name].of_proposals is False and kind == "two_stage":
-        with pytest.raises(DatasetError, match="must be of boxes of a one-stage detector, got proposals"):
+        with pytest.raises(DatasetError, match="needs boxes of a one-stage detector, got proposals"):
             make_figure(name, folder, tmp_path / "results", lambda *_: None)
         return
     path = make_figure(name, folder, tmp_path / "results", lambda *_: None)
@@ -241,7 +241,7 @@ def _column(name):
 
 
 def test_a_figure_needs_ground_truth_and_times(one_stage, tmp_path):
-    with pytest.raises(DatasetError, match="must have times of at least one image"):
+    with pytest.raises(DatasetError, match="needs times of at least one image"):
         make_figure("p1", one_stage, tmp_path / "results", lambda *_: None, timed_images=0)
     save(replace(crowd(0, second=False), truth=None), one_stage.files[0])
     with pytest.raises(DatasetError, match="must have ground truth for a figure"):

@@ -90,7 +90,7 @@ def test_pickles_and_broken_files_are_refused(tmp_path):
 def test_a_folder_needs_files(tmp_path):
     with pytest.raises(DatasetError, match=r"must hold raw detections, <image>\.npz, got no such file"):
         RawFolder(tmp_path)
-    with pytest.raises(DatasetError, match="which is no folder"):
+    with pytest.raises(DatasetError, match="which is not a folder"):
         RawFolder(tmp_path / "absent")
     save(some(np.random.default_rng(0)), tmp_path / "b.npz")
     save(some(np.random.default_rng(1), 5, with_all=False), tmp_path / "a.npz")

@@ -17,7 +17,7 @@ from tests.support.files import COLUMNS, ROW, fails, yolo_folder  # noqa: E402
     ("text", "message"),
     [
         (b"", "must be a JSON list of objects, got an empty file"),
-        (b'{"images": []}', 'must be a JSON list of objects, got {"images": []}, of a COCO dataset'),
+        (b'{"images": []}', 'must be a JSON list of objects, got {"images": []}, a COCO dataset'),
         (json.dumps([ROW, ROW])[:-9].encode(), "row 2: must be JSON"),
         (b"[" * 10**6, "nested too deeply"),
         (b"[" + b'{"a":' * 10**6, "nested too deeply"),
@@ -39,7 +39,7 @@ from tests.support.files import COLUMNS, ROW, fails, yolo_folder  # noqa: E402
         (json.dumps([ROW, {"image_id": 1}]).encode(), 'row 2: category_id must be given, got {"image_id": 1}'),
         (json.dumps([ROW, 7]).encode(), "row 2: must be a JSON object, got 7"),
         (json.dumps([7]).encode(), "row 1: rows must be objects with keys such as image_id, got 7"),
-        (b'[{"image_id": 1, "score": 0.5}]', "boxes must be the name of a column"),
+        (b'[{"image_id": 1, "score": 0.5}]', "boxes must name a column"),
         (b'[{"bbox": [0,0,1,1], "score": 0.5}]', "image must be the name of a column"),
         (b"\xff\xfe[\x00]\x00", "must be a JSON list of objects"),
     ],
@@ -52,8 +52,8 @@ def test_broken_json(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must have a first line with the names of its columns, got an empty one"),
-        ("1,2,3,4,5,6\n", "boxes must be the name of a column of lists"),
+        ("", "must have a first line with column names, got an empty line"),
+        ("1,2,3,4,5,6\n", "boxes must name a column of lists"),
         (f"{COLUMNS}\n1,0,0,9,9,0.5\n1,0,0,9,9\n", "line 3: must have 6 columns, got 5: 1,0,0,9,9"),
         (f"{COLUMNS}\n1,0,0,9,9,0.5\n1,0,0,nine,9,0.5\n", "line 3: column x2 must be a number, got 'nine'"),
         (
@@ -142,8 +142,8 @@ def test_bad_rows_are_dropped_and_counted(tmp_path):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (["none.json"], "none.json: must be a file, a folder or a pattern that matches some, got none"),
-        (["a.json", "b.csv"], "format must be that of"),
+        (["none.json"], "none.json: must be a file, a folder or a pattern that matches files, got no match"),
+        (["a.json", "b.csv"], "format must be the same as that of"),
         (["c.xyz"], "suffix must be one of .json"),
         ([], "inputs must be one or more files, got none"),
     ],
@@ -201,7 +201,7 @@ def test_the_number_of_a_line_counts_what_is_empty_or_between_quotes(tmp_path):
 @pytest.mark.parametrize("text", ["{}\r1,0,0,9,9,0.5\r", '{},"a\nb"\n1,0,0,9,9,0.5,x\n'])
 def test_a_header_that_is_not_a_line(text, tmp_path):
     (tmp_path / "in.csv").write_bytes(text.format(COLUMNS).encode())
-    fails(tmp_path / "in.csv", "must have a first line with the names of its columns, got one that is not CSV")
+    fails(tmp_path / "in.csv", "must have a first line with column names, got a line that is not CSV")
 
 
 def test_a_field_longer_than_the_csv_module_takes(tmp_path):
@@ -255,7 +255,7 @@ def test_keys_that_only_some_rows_have(tmp_path):
     late = [ROW] * 2000 + [{**ROW, "category_id": 3, "late": 5}]
     (tmp_path / "in.json").write_text(json.dumps(late))
     for suffix in ("csv", "parquet"):
-        with pytest.raises(FileError, match=r"keys must be those of the first rows .*, got late"):
+        with pytest.raises(FileError, match=r"all rows must have the keys of the first rows .*, got late"):
             suppress(tmp_path / "in.json", tmp_path / f"out.{suffix}", "nms:0.5")
     rows = [{key: value for key, value in ROW.items() if key != "category_id"}, ROW]
     (tmp_path / "in.json").write_text(json.dumps(rows))  # not as if none had a class
@@ -320,8 +320,8 @@ def test_lines_of_folders_stay_byte_for_byte(name, line, notation, tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"columns": {"label": "kind"}}, "columns of such a folder must be the usual ones, got label=kind"),
-        ({"columns": {"score": "p"}}, "columns of such a folder must be the usual ones, got score=p"),
+        ({"columns": {"label": "kind"}}, "columns of such a folder are fixed and must not be given, got label=kind"),
+        ({"columns": {"score": "p"}}, "columns of such a folder are fixed and must not be given, got score=p"),
         ({"box_format": "xyxy"}, "box_format of such a folder must be cxcywh, got 'xyxy'"),
     ],
 )

@@ -165,13 +165,13 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     labels, out = yolo_folder(tmp_path / "labels"), tmp_path / "out"
     out.mkdir()
     (out / "photo.jpg").write_text("precious")
-    with pytest.raises(FileError, match=r"no other files than those that are written, got .*out with photo.jpg"):
+    with pytest.raises(FileError, match=r"contain only files that are written again, got .*out with photo.jpg"):
         suppress(labels, out, "nms:0.5")
     (labels / "photo.jpg").write_text("precious")
     with pytest.raises(FileError, match=r"got .*labels with photo\.jpg"):
         suppress(labels, labels, "nms:0.5")
     (tmp_path / "file").write_text("old")
-    need = "output must be a folder, since this format has a file for each image, got "
+    need = "output must be a folder, because this format has a file for each image, got "
     with pytest.raises(FileError, match=rf"{need}.*file"):
         suppress(labels, tmp_path / "file", "nms:0.5")
     with pytest.raises(FileError, match=f"{need}-"):

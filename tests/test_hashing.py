@@ -113,7 +113,7 @@ def test_offsets_beyond_32_bits_are_right_and_beyond_64_bits_refused():
     assert_same = reference.iou_hash(far, alpha=0.7, box_format="cxcywh")[0]
     assert tuple(iou_hash(far, alpha=0.7, box_format="cxcywh")[0].tolist()) == assert_same
     with pytest.raises(
-        ValueError, match=r"^boxes must have cells that 64-bit .* got .*1e-20, 1\.0\] in row 1 \(1 such"
+        ValueError, match=r"^boxes must have codes that fit into 64 bits.* got .*1e-20, 1\.0\] in row 1 \(1 such"
     ):
         iou_hash([[0.0, 0.0, 1.0, 1.0], [1e6, 0.0, 1e-20, 1.0]], alpha=0.7, box_format="cxcywh")
 

@@ -142,7 +142,7 @@ BAD = {
     "models far apart": (
         lambda: weighted_boxes_fusion([[0, 0, 1, 1]], [1], models=[10**9]),
         ValueError,
-        "models must be numbered from 0 on, got 1000000000 for 1 boxes",
+        "models must be numbered from 0, got 1000000000 for 1 boxes",
     ),
     "a negative weight": (
         lambda: weighted_boxes_fusion([[0, 0, 1, 1]], [1], weights=[-1]),
@@ -163,7 +163,7 @@ BAD = {
     "sums beyond double": (
         lambda: weighted_boxes_fusion(np.array([[0, 0, 1e305, 1]]), [1.0]),
         ValueError,
-        "boxes must be below 1e300 when they are multiplied by the sum of all scores, got 1e+305 and 1.0",
+        "boxes must be below 1e300 when multiplied by the sum of all scores, got 1e+305 and 1.0",
     ),
 }
 
@@ -410,7 +410,7 @@ def test_graphs_take_merging_but_not_the_function_of_fusion():
     integers = tensors[0].to(torch.int64)
     compiled = torch.compile(nmm, fullgraph=True, backend="eager")
     assert torch.equal(compiled(integers, tensors[1]).boxes, nmm(integers.double(), tensors[1]).boxes)
-    with pytest.raises(Exception, match="outside of compiled and exported code"):
+    with pytest.raises(Exception, match="outside compiled and exported code"):
         torch.compile(weighted_boxes_fusion, fullgraph=True, backend="eager")(*tensors)
 
 

@@ -177,7 +177,7 @@ def test_what_is_wrong_is_named(convert):
         (
             {"transitive": True, "iou_threshold": 0, "inclusive": True},
             ValueError,
-            "iou_threshold must be above 0 where it is inclusive",
+            "iou_threshold must be above 0 if it is inclusive",
         ),
     ):
         with pytest.raises(error, match=f"^{re.escape(message)}"):

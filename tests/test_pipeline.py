@@ -275,7 +275,7 @@ def test_every_step_refuses_bad_numbers_when_it_is_the_first(name):
         ),
         (
             "nms:0/ios/inclusive",
-            "iou_threshold must be above 0 where it is inclusive, got 0.0: every box would suppress every other\n"
+            "iou_threshold must be above 0 if it is inclusive, got 0.0: every box would suppress all others\n"
             "    nms:0/ios/inclusive\n              ^^^^^^^^^",
         ),
         ("nms:0.5/ios/inclusive/1", "nms must be nms:iou_threshold/metric/inclusive, got 4 values"),
@@ -316,7 +316,7 @@ class Unlisted(Nms):
         (lambda: Nms("0.5"), TypeError, "iou_threshold must be a number, in [0, 1], got '0.5'"),
         (lambda: Nms(0.5, "IOU"), ValueError, "metric must be one of iou, ios, diou, got 'IOU'"),
         (lambda: Nms(0.5, "iou", 1), TypeError, "inclusive must be True or False, got 1"),
-        (lambda: Nms(0, inclusive=True), ValueError, "iou_threshold must be above 0 where it is inclusive, got 0.0"),
+        (lambda: Nms(0, inclusive=True), ValueError, "iou_threshold must be above 0 if it is inclusive, got 0.0"),
         (lambda: SoftNms("gauss"), ValueError, "method must be one of gaussian, linear, hard, got 'gauss'"),
         (lambda: SoftNms(sigma=-1), ValueError, "sigma must be in [1e-30, 1e30], got -1"),
         (lambda: TopK(-1), ValueError, "k must be at least 0, got -1"),

@@ -232,7 +232,7 @@ def test_tensors_are_taken():
         ({"image": 5j}, "image must be an array of numbers, a PIL image or a path"),
         ({"label_names": "car"}, "label_names must be a dict of label and name, or a list of names, got 'car'"),
         ({"label_names": {0: 1}}, "or a list of names, got 0: 1"),
-        ({"color": "no colour"}, "color must be a colour of matplotlib, such as .* got 'no colour'"),
+        ({"color": "no colour"}, "color must be a matplotlib colour, such as .* got 'no colour'"),
         ({"linewidth": -1}, "linewidth must be finite and at least 0, got -1"),
         ({"box_format": "yxyx"}, "box_format must be one of"),
     ],
@@ -270,8 +270,8 @@ def test_before_and_after_take_two_axes():
     assert list(plot_before_after(BOXES, SCORES, "nms:0.5", axes=given)) == list(given)
     plot_before_after(BOXES, SCORES, "nms:0.5", axes=tuple(Figure().subplots(2, 1)))
     for axes, message in (
-        (Figure().subplots(1, 3), "axes must be 2 of type Axes, got 3"),
-        (new_ax(), "axes must be 2 of type Axes, got <Axes"),
+        (Figure().subplots(1, 3), "axes must be 2 values of type Axes, got 3"),
+        (new_ax(), "axes must be 2 values of type Axes, got <Axes"),
         ([1, 2], "axes must be of type Axes, got 1"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
@@ -308,7 +308,7 @@ def test_the_filled_cell_and_its_areas_are_those_of_the_hash(alpha):
     in_cell = (center >= (x1, y1)).all(axis=1) & (center < (x2, y2)).all(axis=1)
     assert 1 < inside.sum() < len(boxes)
     assert np.array_equal(in_cell & same_size, inside)
-    hull, core = patch_of(ax, "what no box"), patch_of(ax, "what all boxes")
+    hull, core = patch_of(ax, "no box"), patch_of(ax, "covered by")
     assert (boxes[inside, :2] >= hull[:2]).all()
     assert (boxes[inside, 2:] <= hull[2:]).all()
     assert (boxes[inside, :2] <= core[:2]).all()
@@ -324,14 +324,14 @@ def test_boxes_are_counted_by_how_they_relate_to_the_cell():
     assert (codes[2] == codes[1]).all()
     assert legend_of(ax) == [
         "the box",
-        "1 box in the cell too, IoU 0.96 or more",
-        "1 box of this size class, in another cell",
+        "1 box in the cell, IoU >= 0.96",
+        "1 box of the same size class, in another cell",
         "1 box of another size class",
-        "its cell: the centre is in it",
-        "what all boxes of the cell cover",
-        "what no box of the cell goes beyond",
+        "its cell: contains the centre",
+        "covered by all boxes of the cell",
+        "no box of the cell goes beyond",
     ]
-    assert ax.get_title().endswith("two boxes of a cell have IoU 0.452 or more")
+    assert ax.get_title().endswith("two boxes of a cell have IoU >= 0.452")
 
 
 def test_several_hashes_have_a_cell_each_and_a_box_that_of_the_first_that_it_shares():
@@ -343,7 +343,9 @@ def test_several_hashes_have_a_cell_each_and_a_box_that_of_the_first_that_it_sha
     first = np.where(shared.any(axis=0), shared.argmax(axis=0), -1)[1:]
     for k in range(3):
         count = int((first == k).sum())
-        assert next(name for name in legend_of(ax) if f"hash {k + 1} too" in name).startswith(f"{count} box")
+        assert next(name for name in legend_of(ax) if f" in its cell of hash {k + 1}" in name).startswith(
+            f"{count} box"
+        )
         x1, y1, x2, y2 = patch_of(ax, f"its cell of hash {k + 1}")
         center = boxes[0].reshape(2, 2).mean(axis=0)
         assert (center >= (x1, y1)).all()
@@ -360,9 +362,9 @@ def test_cells_of_any_size_are_drawn(alpha):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"boxes": []}, "boxes must be at least one, got none"),
+        ({"boxes": []}, "boxes must have at least one box, got none"),
         ({"boxes": [1, 2, 3]}, r"boxes must have shape \(N, 4\), got \(3,\)"),
-        ({"boxes": [0, 0, 0, 5]}, r"boxes must have an area in row 0, whose cell is drawn, got \[0.0, 0.0, 0.0, 5.0\]"),
+        ({"boxes": [0, 0, 0, 5]}, r"boxes must have area in row 0, whose cell is drawn, got \[0.0, 0.0, 0.0, 5.0\]"),
         ({"row": 3}, "row must be at most 2, got 3"),
         ({"row": -1}, "row must be at least 0, got -1"),
         ({"alpha": 1}, r"alpha must be in \(0, 1\), got 1"),

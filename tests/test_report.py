@@ -424,10 +424,10 @@ def test_the_media_type_is_told_by_the_bytes(start, media_type):
         (lambda: Picture("a", 9, np.nan, BOXES, SCORES), "height must be a positive number, got nan"),
         (lambda: Picture("a", 9, 9, BOXES[:, :3], SCORES), "boxes must have shape (N, 4), got (2, 3)"),
         (lambda: Picture("a", 9, 9, BOXES * 1e300, SCORES), "boxes must be finite"),
-        (lambda: Picture("a", 9, 9, BOXES, SCORES, [2**40, 0]), "labels must fit 32 bits"),
+        (lambda: Picture("a", 9, 9, BOXES, SCORES, [2**40, 0]), "labels must fit into 32 bits"),
         (
             lambda: Picture("a", 9, 9, BOXES, SCORES, outcomes={"m": Outcome(np.ones(1, bool), np.zeros(1, int))}),
-            "outcome of 'm' must be of 2 boxes, got 1",
+            "outcome of 'm' must have 2 boxes, got 1",
         ),
         (lambda: Outcome(np.ones(2), np.arange(2)), "keep must be bools of shape (N,), got float64 of shape (2,)"),
         (
@@ -441,7 +441,7 @@ def test_the_media_type_is_told_by_the_bytes(start, media_type):
         (lambda: Report("a", methods=[Method("m"), Method("m")]), "distinct names, got 'm' 2 times"),
         (
             lambda: Report("a", pictures=[picture(BOXES, SCORES, ["nms:0.5"])]),
-            "outcomes of picture 'a' must be of the methods, got 'nms:0.5'",
+            "outcomes of picture 'a' must be of known methods, got 'nms:0.5'",
         ),
     ],
 )

@@ -198,7 +198,7 @@ def test_empty_and_tiny_scenes(count, tmp_path):
 
 @pytest.mark.parametrize("step", ["softnms:gaussian/0.5", "nmm:0.5", "vote:0.5", "wbf:0.5", "top:100", "limit:100"])
 def test_steps_that_need_the_whole_scene_are_refused(step, tmp_path):
-    with pytest.raises(ValueError, match="must be of the steps score, hnms and nms, got " + step.split(":")[0]):
+    with pytest.raises(ValueError, match="must have only the steps score, hnms and nms, got " + step.split(":")[0]):
         scenes.suppress(tmp_path / "in.parquet", tmp_path / "out.parquet", f"nms:0.5+{step}")
 
 
@@ -244,7 +244,7 @@ def test_too_little_memory_and_other_mistakes_are_named(tmp_path):
     source = tmp_path / "in-0.parquet"
     with pytest.raises(ValueError, match="columns must have no image"):
         scenes.suppress(source, tmp_path / "o.parquet", "nms:0.5", columns={"image": "id"})
-    with pytest.raises(TypeError, match="inputs must be paths, a dataset or a stream of Arrow, got int"):
+    with pytest.raises(TypeError, match="inputs must be paths, a dataset or an Arrow stream, got int"):
         scenes.suppress(5, tmp_path / "o.parquet", "nms:0.5")
 
 
@@ -355,7 +355,7 @@ def test_a_folder_of_another_call_is_refused(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "mine.txt").write_text("precious")
-    with pytest.raises(FileError, match="must be empty or that of an earlier call"):
+    with pytest.raises(FileError, match="must be empty or from an earlier call"):
         scenes.suppress(source, out, "nms:0.5", folder=other)
     assert (other / "mine.txt").read_text() == "precious"
     assert work.exists()
@@ -396,7 +396,7 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path):
     pq.write_table(table_of(scene.boxes, scene.scores), source)
 
     def again(*_):
-        with pytest.raises(FileError, match="where another process does"):
+        with pytest.raises(FileError, match="where another process works"):
             scenes.suppress(source, tmp_path / "other.parquet", "nms:0.5", folder=work)
         raise Stop
 

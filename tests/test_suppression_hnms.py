@@ -193,7 +193,7 @@ def test_float64_boxes_too_far_out_for_their_cells_to_be_told_apart_are_refused(
     """Eight disjoint boxes of width 1 at 2**52: rounding would merge their cells."""
     x = 2.0**52 + np.arange(8)
     boxes = np.stack([x, 0 * x, x + 1, 0 * x + 1], axis=1)
-    with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers can count, .* \(8 such rows\)$"):
+    with pytest.raises(ValueError, match=r"^boxes must have codes that fit into 64 bits, .* \(8 such rows\)$"):
         hnms(boxes, np.ones(8))
     near = boxes - [2.0**52 - 2.0**40, 0, 2.0**52 - 2.0**40, 0]
     assert len(hnms(near, np.ones(8))) == 8

@@ -269,7 +269,7 @@ def test_a_step_is_the_function():
         (
             {"iou_threshold": 0.0, "inclusive": True},
             ValueError,
-            "iou_threshold must be above 0 where it is inclusive, got 0.0: every box would suppress every other",
+            "iou_threshold must be above 0 if it is inclusive, got 0.0: every box would suppress all others",
         ),
         ({"iou_threshold": 1.5, "metric": "ios"}, ValueError, "iou_threshold must be in [0, 1], got 1.5"),
     ],

@@ -278,9 +278,12 @@ def test_what_is_wrong_with_a_call_is_named(arguments, error, message):
 def test_missing_columns_are_named():
     data = detections(20)
     for column, message in (
-        ("image_id", "image must be .* for none is named image_id, image, .*image=None if all rows are of one image"),
-        ("score", "score must be the name of a column, for none is named score, confidence"),
-        ("bbox", "boxes must be the name of a column of lists or of four columns, for none are named bbox"),
+        (
+            "image_id",
+            "image must be .* because none is named image_id, image, .*image=None if all rows belong to one image",
+        ),
+        ("score", "score must be the name of a column, because none is named score, confidence"),
+        ("bbox", "boxes must name a column of lists or four columns, because none are named bbox"),
     ):
         with pytest.raises(ValueError, match=message):
             suppress(pa.table({name: values for name, values in data.items() if name != column}), "nms:0.5")
@@ -430,5 +433,5 @@ def test_soft_nms_of_any_type_of_pandas(kind):
 def test_scores_that_are_integers_cannot_be_lowered():
     table = pa.table({"image": [1, 1], "bbox": [[0, 0, 9, 9], [1, 0, 9, 9]], "score": [2, 1]})
     assert len(suppress(table, "nms:0.5")) == 1
-    with pytest.raises(TypeError, match="column score must hold floats, for Soft-NMS lowers scores, got int64"):
+    with pytest.raises(TypeError, match="column score must hold floats, because Soft-NMS lowers scores, got int64"):
         suppress(table, "softnms")

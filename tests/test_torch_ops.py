@@ -143,7 +143,7 @@ FLOAT4 = torch.zeros((3, 4), dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
         (torch.full((3, 4), torch.nan), torch.zeros(3), None, ValueError, "boxes must be finite, got .* in row 0"),
         (torch.zeros(3, 4), torch.tensor([0, torch.inf, 0]), None, ValueError, "scores must be finite.*row 1"),
         (torch.zeros(3, 4), torch.zeros(3, device="meta"), None, ValueError, "scores must be on .*cpu, got meta"),
-        (torch.zeros(3, 4, device="meta"), torch.zeros(3), None, ValueError, "boxes must be a tensor with numbers"),
+        (torch.zeros(3, 4, device="meta"), torch.zeros(3), None, ValueError, "boxes must be a tensor with values"),
         (np.zeros((3, 4)), torch.zeros(3, device="meta"), None, ValueError, "scores must be on .*cpu, got meta"),
     ],
 )

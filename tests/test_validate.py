@@ -93,7 +93,7 @@ def test_bad_values_raise_value_error(arguments, message):
             {"boxes": np.zeros((3, 4), np.longdouble)},
             "boxes must be real numbers (float16, bfloat16, float32, float64,",
         ),
-        ({"boxes": np.ma.masked_invalid(BOXES)}, "boxes must be a plain array, got a masked one"),
+        ({"boxes": np.ma.masked_invalid(BOXES)}, "boxes must be a plain array, got a masked array"),
         (
             {"scores": ["a", "b", "c"]},
             "scores must be real numbers (float16, bfloat16, float32, float64, integer), got <U1",
@@ -143,16 +143,16 @@ def test_a_bad_number_is_found_wherever_it_stands(position, dtype, box_format):
 def test_float64_boxes_whose_cells_cannot_be_counted_are_refused(row, box_format):
     """Each of these once hung or gave a wrong answer."""
     boxes = np.array([[0, 0, 1, 1], row, [5, 5, 9, 9], row])
-    with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers .* in row 1 \(2 such rows\)$"):
+    with pytest.raises(ValueError, match=r"^boxes must have codes that fit into 64 bits.* in row 1 \(2 such rows\)$"):
         hnms(boxes, [1, 2, 3, 4], box_format=box_format)
-    with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers .* in row 1 \(2 such rows\)$"):
+    with pytest.raises(ValueError, match=r"^boxes must have codes that fit into 64 bits.* in row 1 \(2 such rows\)$"):
         hashnms.iou_hash(boxes, alpha=0.7, box_format=box_format)
 
 
 def test_the_slowest_cells_are_found_at_once_or_refused():
     """Alpha near 1 and sizes near the ends of float64: each of these once took seconds or forever."""
     for width, w0, alpha in ((1e300, 1.0, 1 - 1e-16), (1e300, 1e-300, 1 - 1e-16), (5e-324, 1.0, 1 - 1e-7)):
-        with pytest.raises(ValueError, match=r"^boxes must have cells that 64-bit numbers can count"):
+        with pytest.raises(ValueError, match=r"^boxes must have codes that fit into 64 bits"):
             hashnms.iou_hash([[0.0, 0.0, width, 1.0]], alpha=alpha, w0=w0)
     for width, alpha in ((1e300, 1 - 1e-7), (1e-300, 1 - 1e-7), (12.5, 1 - 1e-15)):
         code = hashnms.iou_hash([[0.0, 0.0, width, 1.0]], alpha=alpha)

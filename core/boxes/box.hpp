@@ -1,4 +1,4 @@
-// A box as its four numbers, in any of the three formats people store.
+// A box as its four numbers, in any of the three formats.
 #pragma once
 
 #include <cmath>
@@ -51,7 +51,7 @@ struct Corners {
   T x1, y1, x2, y2;
 
   HASHNMS_INLINE T area() const { return (x2 - x1) * (y2 - y1); }
-  // Whether the area is a positive number of T: a box for which it is not has no IoU above any threshold.
+  // Whether the area is positive and finite in T; otherwise no IoU of the box is above any threshold.
   HASHNMS_INLINE bool has_area() const { return area() > 0 && area() <= std::numeric_limits<T>::max(); }
 };
 
@@ -77,8 +77,8 @@ struct ScoredBox {
   Corners<T> box() const { return {corners[0], corners[1], corners[2], corners[3]}; }
 };
 
-// The area that two boxes share, in T; never above the area of either. Written so that compilers find maxima and minima
-// in it, and no branches, which nobody could predict.
+// The area of the intersection, in T; never above the area of either box. Written so that compilers use maxima and
+// minima instead of branches, which would be unpredictable.
 template <class T>
 HASHNMS_INLINE T intersection_of(const Corners<T>& a, const Corners<T>& b) {
   const T left = a.x1 > b.x1 ? a.x1 : b.x1, right = a.x2 < b.x2 ? a.x2 : b.x2;
@@ -94,7 +94,7 @@ HASHNMS_INLINE T iou(const Corners<T>& a, T area_a, const Corners<T>& b, T area_
   return intersection / (area_a + area_b - intersection);
 }
 
-// The greatest T that is not above the threshold: a number in T is above the one just when it is above the other.
+// The greatest T that is not above the threshold: a T is above one exactly when it is above the other.
 template <class T>
 inline T rounded_down(double threshold) {
   const T nearest = static_cast<T>(threshold);

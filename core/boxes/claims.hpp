@@ -16,7 +16,7 @@
 
 namespace hashnms {
 
-// An unsigned integer in the order of the scores, never 0 for a finite one; -0.0 and 0.0 are equal.
+// An unsigned integer in the order of the scores, never 0 for a finite score; -0.0 and 0.0 are equal.
 template <class Score>
 inline auto ordered(Score score) {
   using Bits = std::conditional_t<sizeof(Score) == 4, uint32_t, uint64_t>;
@@ -25,8 +25,8 @@ inline auto ordered(Score score) {
   return bits & sign ? ~bits : bits | sign;
 }
 
-// A box's claim to be kept: the greater has the higher score or, at the same score, the lower index. Claim{} is no
-// claim, below all others.
+// A box's claim to be kept: the greater claim has the higher score or, for equal scores, the lower index. Claim{} means
+// no claim and is below all others.
 template <class Score>
 struct Claim;
 
@@ -99,8 +99,8 @@ void distribute(const Item* from, size_t count, std::vector<uint32_t>& starts, I
 
 }  // namespace detail
 
-// Greatest claim first. Two passes of radix sort order the leading bits that differ, which leaves nearly nothing to
-// do: runs that agree in them, ties among them, are then sorted by comparison.
+// Sorts claims, greatest first. Two passes of radix sort order the leading bits that differ. Runs that agree in these
+// bits, such as ties, are short and are then sorted by comparison.
 template <class Score>
 void sort_claims(Claims<Score>& claims) {
   using Item = Claim<Score>;
@@ -137,7 +137,7 @@ void sort_claims(Claims<Score>& claims) {
   }
 }
 
-// Moves the greatest claims, up to so many, to the front, in no particular order; where they end.
+// Moves the greatest claims, up to `most`, to the front, in no particular order; returns where they end.
 template <class Score>
 Claim<Score>* move_greatest(Claim<Score>* begin, Claim<Score>* end, size_t most) {
   if (static_cast<size_t>(end - begin) <= most) return end;

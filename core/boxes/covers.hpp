@@ -1,4 +1,4 @@
-// What covers all boxes of a group, and what that says about how much one of them can overlap a given box.
+// The cover of all boxes of a group, and a bound on how much one of them can overlap a given box.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Cover {
   Corners<T> box{kInfinity, kInfinity, -kInfinity, -kInfinity};
   T greatest_width = -kInfinity, greatest_height = -kInfinity, least_area = kInfinity;
 
-  Cover() = default;  // of nothing
+  Cover() = default;  // covers nothing
   explicit Cover(const Corners<T>& one)
       : box(one), greatest_width(one.x2 - one.x1), greatest_height(one.y2 - one.y1), least_area(one.area()) {}
 
@@ -44,9 +44,9 @@ struct CoverLanes {
     least_area[k] = cover.least_area;
   }
 
-  // The bits of the groups that may have a box which overlaps this one by more than a threshold. Rounding keeps order:
-  // no intersection is above what sizes and places allow, no union below what they need but by a few units in the last
-  // place. DIoU is at most IoU.
+  // The bits of the groups that may have a box which overlaps this one by more than a threshold. Rounding preserves
+  // order: no intersection is above the bound from sizes and positions, and no union is below its bound by more than a
+  // few units in the last place. DIoU is at most IoU.
   template <Metric metric>
   HASHNMS_INLINE uint32_t meeting(const Corners<T>& box, T threshold) const {
     static_assert(lanes <= 32);
@@ -59,11 +59,11 @@ struct CoverLanes {
     for (size_t k = 0; k < lanes; ++k) {
       const T across = least(boxes.x2[k], box.x2) - greatest(boxes.x1[k], box.x1);
       const T down = least(boxes.y2[k], box.y2) - greatest(boxes.y1[k], box.y1);
-      // The most that they can share, and the least that it is divided by.
+      // The largest possible intersection, and the least that it is divided by.
       const T most = least(across, least(width, greatest_width[k])) * least(down, least(height, greatest_height[k]));
       const T divisor =
           metric == Metric::ios ? least(area, least_area[k]) : area + greatest(least_area[k] - most, T(0));
-      // Less the least normal number: products below it are rounded coarsely.
+      // Minus the least normal number, because products below it are rounded coarsely.
       const T needed = divisor * (threshold * kMargin) - std::numeric_limits<T>::min();
       const bool meets = (across > T(0)) & (down > T(0)) & (most > needed);
       mask |= meets ? Mask(1) << k : Mask(0);

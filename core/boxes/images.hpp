@@ -1,4 +1,4 @@
-// Several images in one call: boxes of different images never meet, and what counts boxes counts by image.
+// Several images in one call: boxes of different images are never compared, and limits count per image.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace hashnms {
 
-// A number for each pair of image and label, so that what knows labels knows images, too.
+// A number for each pair of image and label, so that code for labels also handles images.
 class PairLabels {
  public:
   template <class T, class Score>
@@ -23,7 +23,7 @@ class PairLabels {
     if (input.labels) join(input.images, input.labels, input.count);
   }
 
-  // The input with these in place of its labels.
+  // The input with these numbers as its labels.
   template <class T, class Score>
   Input<T, Score> of(Input<T, Score> input) const {
     input.labels = labels_;
@@ -35,7 +35,7 @@ class PairLabels {
     const LabelRange image_range = range_of_labels(images, count), label_range = range_of_labels(labels, count);
     pairs_ = LargeArray<int64_t>(count);
     labels_ = pairs_.data();
-    // Counted from the least, and numbered where that leaves no room for both.
+    // Counted from the least; numbered instead if that leaves no room for both.
     if (image_range.span() < kRoom && label_range.span() < kRoom) {
       const auto labels_of_image = static_cast<int64_t>(label_range.span()) + 1;
       for (size_t row = 0; row < count; ++row) {
@@ -75,7 +75,7 @@ class ImageCounter {
     }
   }
 
-  // Whether one more box of this row's image may come.
+  // Whether the image of this row may have one more box.
   bool takes(size_t row) {
     size_t& count = counts_[images_ ? static_cast<size_t>(images_[row] - least_) : 0];
     return count < most_ && ++count;
@@ -89,7 +89,7 @@ class ImageCounter {
   std::vector<size_t> counts_;
 };
 
-// Keeps the first so many of each image: of items in order, whose rows row_of tells.
+// Keeps the first items of each image, up to the limit; row_of gives the row of an item.
 template <class Item, class RowOf>
 void keep_first_of_images(LargeArray<Item>& items, const int64_t* images, size_t count, size_t most,
                           const RowOf& row_of) {

@@ -1,4 +1,4 @@
-// What a call is given.
+// The arrays of a call.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace hashnms {
 
-// The arrays of a call, as they came; labels and images may be null.
+// The arrays as given; labels and images may be null.
 template <class T, class Score>
 struct Input {
   const T* boxes;
   BoxFormat format;
   const Score* scores;
-  const int64_t* labels;  // boxes of different labels never meet
-  const int64_t* images;  // nor do boxes of different images; what counts boxes counts by image
+  const int64_t* labels;  // boxes with different labels are never compared
+  const int64_t* images;  // nor are boxes of different images; limits count per image
   size_t count;
 
   Corners<T> corners(size_t row) const { return corners_of(boxes + 4 * row, format); }
   Claim<Score> claim(size_t row) const { return {scores[row], static_cast<uint32_t>(row)}; }
-  // Whether every number is; for those who need not know how far the boxes reach.
+  // Whether every number is legal; for callers that do not need the extents.
   bool is_legal() const { return extents_of(boxes, format, nullptr, count).legal && all_finite(scores, count); }
   // The k-th row of a sample: scattered, but the same in every run.
   size_t sampled_row(size_t k) const { return (k * 0x9e3779b97f4a7c15u >> 32) * count >> 32; }
@@ -33,7 +33,7 @@ template <class T>
 struct BoxView {
   const T* boxes;
   BoxFormat format;
-  const int64_t* labels;  // or null: all alike
+  const int64_t* labels;  // or null: all the same
   const uint32_t* rows;   // or null: all boxes
   size_t count;
 

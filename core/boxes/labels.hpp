@@ -16,9 +16,9 @@ namespace hashnms {
 // Rows of the input, label by label.
 struct LabelGroups {
   LargeArray<uint32_t> rows;   // increasing within a group
-  std::vector<size_t> starts;  // of the groups in them, and their end
+  std::vector<size_t> starts;  // where each group starts in rows, and the end
 
-  // Of increasing rows; labels may be null, then there is one group.
+  // Rows must increase. If labels are null, there is one group.
   LabelGroups(LargeArray<uint32_t> some_rows, const int64_t* labels) : rows(std::move(some_rows)), starts{0} {
     if (rows.size() == 0) return;
     if (labels) sort_by(labels);
@@ -31,7 +31,7 @@ struct LabelGroups {
 
  private:
   void sort_by(const int64_t* labels) {
-    Claims<double> claims(rows.size());  // whose ranks are the labels, in their order: so they differ in few bits
+    Claims<double> claims(rows.size());  // ranks are the labels, in order, so they differ in few bits
     for (size_t k = 0; k < rows.size(); ++k) {
       claims[k] = Claim<double>::ranked(static_cast<uint64_t>(labels[rows[k]]) + (uint64_t(1) << 63), rows[k]);
     }
@@ -56,7 +56,7 @@ LargeArray<uint32_t> rows_with(const Score* scores, size_t count, const Fits& fi
   return rows;
 }
 
-// Labels numbered from 0 on: the same number where two are equal.
+// Labels numbered from 0; equal labels have equal numbers.
 struct NumberedLabels {
   LargeArray<int64_t> numbers;  // of each row
   int64_t count;
@@ -76,8 +76,8 @@ struct NumberedLabels {
 template <class T>
 using LabelId = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
-// Labels as such integers: as they are if T is wide enough, else counted from the least, else numbered. Null labels are
-// all alike.
+// Labels as such integers: unchanged if T is wide enough, otherwise counted from the least, otherwise numbered. Null
+// labels are all the same.
 template <class T>
 class LabelIds {
  public:

@@ -1,4 +1,4 @@
-// Several boxes side by side, for loops that run in vectors.
+// Several boxes in vector lanes, for vectorized loops.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace hashnms {
 
-inline constexpr size_t kTogether = 8;  // boxes that a loop takes in one step
+inline constexpr size_t kTogether = 8;  // boxes per step of a loop
 
 template <class T, size_t lanes>
 struct BoxLanes {

@@ -1,4 +1,4 @@
-// By how much two boxes overlap, in the ways that people measure it.
+// Measures of how much two boxes overlap.
 #pragma once
 
 #include "boxes/box.hpp"
@@ -6,22 +6,22 @@
 
 namespace hashnms {
 
-// Intersection over union; over the smaller of the two areas; or IoU less a penalty for centres that are apart.
+// Intersection over union; intersection over the smaller area; IoU minus a penalty for the distance of the centres.
 enum class Metric : int { iou = 0, ios = 1, diou = 2 };
 
-// In T; NaN, which is above nothing, for two boxes without area. Never above 1. It is the same of (b, a).
+// The overlap in T; NaN, which is above nothing, for two boxes without area. Never above 1, and symmetric.
 template <class T>
 HASHNMS_INLINE T ios(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
   return intersection_of(a, b) / (area_a < area_b ? area_a : area_b);
 }
 
 // Distance-IoU (Zheng et al., 2020, Eqn. 7): the penalty is the squared distance of the centres over the squared
-// diagonal of what encloses both, in double, rounded once to T. Never above the IoU.
+// diagonal of the enclosing box, in double, rounded once to T. Never above the IoU.
 template <class T>
 HASHNMS_INLINE T diou(const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
   const double left = a.x1 < b.x1 ? a.x1 : b.x1, right = a.x2 > b.x2 ? a.x2 : b.x2;
   const double top = a.y1 < b.y1 ? a.y1 : b.y1, bottom = a.y2 > b.y2 ? a.y2 : b.y2;
-  // Squares of lengths beyond 2^511 overflow. A power of two, by which all are shortened, does not change the quotient.
+  // Squares of lengths beyond 2^511 overflow. Dividing all lengths by a power of two does not change the quotient.
   const bool is_vast = sizeof(T) == 8 && ((right - left > 0x1p500) | (bottom - top > 0x1p500));
   const double unit = is_vast ? 0x1p-600 : 1.0;
   const double dx = unit * ((0.5 * a.x1 + 0.5 * a.x2) - (0.5 * b.x1 + 0.5 * b.x2));
@@ -42,15 +42,16 @@ HASHNMS_INLINE T overlap_of(const Corners<T>& a, T area_a, const Corners<T>& b, 
   }
 }
 
-// Whether the overlap is above a threshold; one branch more where it mostly is not, for loops without vectors.
+// Whether the overlap is above a threshold. For scalar loops: DIoU is computed only if the IoU, which is never less, is
+// above.
 template <Metric metric, class T>
 HASHNMS_INLINE bool overlaps_above(T threshold, const Corners<T>& a, T area_a, const Corners<T>& b, T area_b) {
   if (metric == Metric::diou && !(iou(a, area_a, b, area_b) > threshold)) return false;
   return overlap_of<metric>(a, area_a, b, area_b) > threshold;
 }
 
-// Whether a box can overlap any by more than a threshold. An area too large for T makes every IoU 0 or NaN; it is not
-// the smaller one of two.
+// Whether a box can overlap any other by more than a threshold. An area that overflows T makes every IoU 0 or NaN, and
+// is never the smaller one.
 template <Metric metric, class T>
 HASHNMS_INLINE bool can_overlap(const Corners<T>& box) {
   return metric == Metric::ios ? box.area() > 0 : box.has_area();

@@ -1,4 +1,4 @@
-// Boxes in an order in which neighbours of similar sizes follow each other.
+// Orders boxes so that neighbours of similar sizes are adjacent.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace hashnms {
 
 namespace detail {
 
-// The coordinate that differs most, in a sample.
+// The coordinate that varies most in a sample.
 template <class Box>
 int widest_axis(const Box* boxes, size_t count) {
   const size_t step = std::max<size_t>(count / 16, 1);
@@ -29,13 +29,13 @@ int widest_axis(const Box* boxes, size_t count) {
   return widest;
 }
 
-// Halves boxes by a coordinate: about in the middle, or, where few are left, so that ranges of `most` become full.
+// Splits boxes by a coordinate: near the middle or, if few are left, so that ranges of `most` become full.
 template <class Box>
 Box* halved_by(int axis, Box* begin, Box* end, size_t most) {
   const auto count = static_cast<size_t>(end - begin);
   const auto key = [axis](const Box& box) { return box.corners[axis]; };
   Box* middle = begin;
-  if (count > 8 * most) {  // by the median of a sample, without a branch that cannot be foreseen
+  if (count > 8 * most) {  // by the median of a sample, without an unpredictable branch
     constexpr size_t kSample = 15;
     decltype(key(*begin)) sample[kSample];
     for (size_t k = 0; k < kSample; ++k) sample[k] = key(begin[count * k / kSample]);
@@ -47,7 +47,7 @@ Box* halved_by(int axis, Box* begin, Box* end, size_t most) {
       middle += key(box) < sample[kSample / 2];
     }
   }
-  // Also where the sample misjudged the middle: no half is above seven eighths, so there are few levels.
+  // Also if the sample misjudged the middle: no part has more than seven eighths, so there are few levels.
   if (static_cast<size_t>(std::min(middle - begin, end - middle)) < count / 8) {
     middle = begin + (count / most + 1) / 2 * most;
     std::nth_element(begin, middle, end, [&](const Box& a, const Box& b) { return key(a) < key(b); });
@@ -57,7 +57,7 @@ Box* halved_by(int axis, Box* begin, Box* end, size_t most) {
 
 }  // namespace detail
 
-// Puts boxes into two halves, each of neighbours of similar sizes; where the second begins. There are more than `most`.
+// Splits more than `most` boxes into two parts, each of neighbours of similar sizes; returns where the second begins.
 template <class Box>
 Box* halved(Box* begin, Box* end, size_t most) {
   const auto count = static_cast<size_t>(end - begin);
@@ -65,8 +65,8 @@ Box* halved(Box* begin, Box* end, size_t most) {
   return detail::halved_by(detail::widest_axis(begin, count), begin, end, most);
 }
 
-// Puts boxes into an order in which those of a range are neighbours of similar sizes, and calls use(begin, end) on
-// ranges of up to `most` that follow each other.
+// Orders boxes so that each range holds neighbours of similar sizes, and calls use(begin, end) on consecutive ranges of
+// up to `most`.
 template <class Box, class Use>
 void for_each_neighbourhood(Box* begin, Box* end, size_t most, const Use& use) {
   if (static_cast<size_t>(end - begin) <= most) return use(begin, end);

@@ -18,10 +18,10 @@ struct LabelRange {
   uint64_t span() const { return static_cast<uint64_t>(greatest) - static_cast<uint64_t>(least); }
 };
 
-// Bounds that hold for sizes and centres taken in double precision.
+// Bounds that hold for sizes and centres computed in double precision.
 struct Extents {
   bool legal = true;    // every number is finite and no size negative
-  Interval sizes[2];    // width and height, of the boxes that have one
+  Interval sizes[2];    // width and height, of boxes that have size
   Interval centers[2];  // x and y
   LabelRange labels;
 };
@@ -35,8 +35,9 @@ struct RowExtremes {
   T finite;  // 0, or NaN if a number is not finite
 };
 
-// Works on the numbers as they lie, four to a box, so that the loops over lanes become vector instructions. The
-// size at a lane is the number two lanes on (less this one): right for the first two lanes of a box, unused else.
+// Works on the numbers in place, four per box, so that the loops over lanes become vector instructions. The size at a
+// lane is the number two lanes further (minus this one): correct for the first two lanes of a box, unused for the
+// others.
 template <BoxFormat format, class T>
 HASHNMS_INLINE RowExtremes<T> scan_rows(const T* boxes, size_t count) {
   constexpr size_t kRows = 4, kLanes = 4 * kRows;
@@ -123,7 +124,7 @@ HASHNMS_VECTOR_CLONES static LabelRange range_of_labels(const int64_t* labels, s
   return range;
 }
 
-// What holds for two parts of the input.
+// Extents that hold for both parts of the input.
 inline Extents joined(const Extents& a, const Extents& b) {
   Extents both = a;
   const auto join = [](Interval& some, const Interval& other) {
@@ -134,7 +135,7 @@ inline Extents joined(const Extents& a, const Extents& b) {
   return both;
 }
 
-// The sizes were taken in T here and will be taken in double later: one step outwards covers the difference.
+// Sizes are computed in T here and in double later: one step outwards covers the difference.
 template <class T>
 Extents extents_of(const T* boxes, BoxFormat format, const int64_t* labels, size_t count) {
   Extents extents;

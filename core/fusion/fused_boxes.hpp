@@ -1,9 +1,9 @@
-// The fused boxes of clusters, which move as these grow, and the one that overlaps a given box most.
+// The fused boxes of clusters, which move as clusters grow, and a search for the one that overlaps a box most.
 //
 // Fused boxes are filed by shape (the octaves of width and height) and by cell of the centre. IoU > t needs
 // t <= w1/w2 <= 1/t, the same for heights and areas, and |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), the same for dy: so
-// a box asks a few cells of a few shapes. The best IoU found so far takes the place of t. Where a box would have to ask
-// more cells than a shape has boxes, as it may at low thresholds, it tries these one after another.
+// a box searches a few cells of a few shapes. The best IoU found so far replaces t. If a box would have to search more
+// cells than a shape has boxes, as at low thresholds, it tries all boxes of the shape.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class FusedBoxes {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Of up to `most` clusters; `greatest` are the greatest width and height of any box.
+  // For up to `most` clusters; `greatest` holds the greatest width and height of any box.
   FusedBoxes(double iou_threshold, const double greatest[2], size_t most)
       : threshold_(iou_threshold),
         least_iou_(iou_threshold < 1e-20 ? 0.0 : iou_threshold * kLess),
@@ -41,14 +41,14 @@ class FusedBoxes {
   size_t size() const { return size_; }
   const Corners<double>& operator[](size_t cluster) const { return boxes_[cluster].corners; }
 
-  // For the boxes of another label.
+  // Prepares for the boxes of another label.
   void clear() {
     size_ = 0;
     is_filed_ = false;
     shapes_.clear();
   }
 
-  // A new cluster.
+  // Adds a cluster.
   void add(const Corners<double>& corners) {
     boxes_[size_++] = {corners, corners.area(), kNone};
     if (is_filed_) {
@@ -92,8 +92,7 @@ class FusedBoxes {
     return slot.head - 2;
   }
 
-  // The cluster whose fused box has the greatest IoU above the threshold with the box, the earliest of equals; or
-  // kNone.
+  // The cluster whose fused box has the greatest IoU above the threshold with the box, ties to the earliest; or kNone.
   uint32_t find(const Corners<double>& corners) const {
     if (!corners.has_area()) return kNone;
     Query query{corners, corners.area(), kNone, threshold_};
@@ -102,11 +101,11 @@ class FusedBoxes {
       return query.best;
     }
     const uint32_t own = key_places_[key_of(corners)];
-    if (own != kNone) {  // where most boxes find theirs
+    if (own != kNone) {  // where most boxes find their cluster
       const Cell cell = cell_of(shapes_[own], corners);
       compare_cell(hash_of(shapes_[own].key, cell.x, cell.y), query);
     }
-    // An area near the least double is rounded coarsely, and so is its IoU: ask for any overlap.
+    // An area near the least double is rounded coarsely, and so is its IoU: search for any overlap.
     const double least = query.area < 1e-280 ? 0.0 : query.best == kNone ? least_iou_ : query.iou * kLess;
     const auto [w_first, w_last] = octaves_near(corners.x2 - corners.x1, 0, least);
     const auto [h_first, h_last] = octaves_near(corners.y2 - corners.y1, 1, least);
@@ -126,19 +125,19 @@ class FusedBoxes {
  private:
   // Sizes below the least octave are filed in it.
   static constexpr int kOctaves = 64;
-  static constexpr double kLess = 1.0 - 1e-9;  // more than an IoU and a threshold can be rounded
+  static constexpr double kLess = 1.0 - 1e-9;  // allows for the rounding of an IoU and a threshold
 
   struct Box {
     Corners<double> corners;
     double area;
-    uint32_t next;  // in its cell
+    uint32_t next;  // the next box in its cell
   };
   struct Cell {
     int64_t x, y;
     bool operator==(const Cell&) const = default;
   };
   struct Filed {
-    uint32_t shape;  // kNone: it has no area
+    uint32_t shape;  // kNone if it has no area
     uint32_t place;  // among the boxes of the shape
     Cell cell;
   };
@@ -149,13 +148,13 @@ class FusedBoxes {
     std::vector<uint32_t> clusters;
   };
   struct Slot {
-    uint32_t hash, head;  // 0: free; 1: a cell that is empty by now; else the first cluster and 2
+    uint32_t hash, head;  // head: 0 if free, 1 if the cell has become empty, otherwise the first cluster + 2
   };
   struct Query {
     const Corners<double>& corners;
     double area;
     uint32_t best;  // so far, or kNone
-    double iou;     // of the best; at first the threshold
+    double iou;     // of the best; initially the threshold
   };
 
   static int exponent_of(double size) { return static_cast<int>(std::bit_cast<uint64_t>(size) >> 52 & 0x7ff) - 1023; }
@@ -168,14 +167,14 @@ class FusedBoxes {
     return static_cast<uint32_t>(octave_of(box.x2 - box.x1, 0) * kOctaves + octave_of(box.y2 - box.y1, 1));
   }
 
-  // The octaves in use of sizes that are at least `least` times this one or have it at least `least` times.
+  // The octaves in use whose sizes are from `least` times this size to this size / `least`.
   std::pair<int, int> octaves_near(double size, int axis, double least) const {
     if (least == 0.0) return {first_used_[axis], last_used_[axis]};
     return {std::max(octave_of(size * least * kLess, axis), first_used_[axis]),
             std::min(octave_of(std::min(size / (least * kLess), 1e308), axis), last_used_[axis])};
   }
 
-  // Beyond 2^62 all cells are alike, which only makes cells larger.
+  // Beyond 2^62 all positions share a cell, which only makes cells larger.
   static int64_t cell_at(double position, double inverse_pitch) {
     const double cell = std::clamp(position * inverse_pitch, -0x1p62, 0x1p62);
     const auto truncated = static_cast<int64_t>(cell);
@@ -187,7 +186,7 @@ class FusedBoxes {
             cell_at(0.5 * box.y1 + 0.5 * box.y2, shape.inverse_pitch[1])};
   }
 
-  // Cells that share a hash share a chain; the trial of a pair sorts that out.
+  // Cells with the same hash share a chain; the IoU of each pair sorts that out.
   uint32_t hash_of(uint32_t key, int64_t x, int64_t y) const {
     const uint64_t sum = key * seed_ + static_cast<uint64_t>(x) * seed_x_ + static_cast<uint64_t>(y) * seed_y_;
     const auto hash = static_cast<uint32_t>(sum >> 32);
@@ -258,7 +257,7 @@ class FusedBoxes {
     }
   }
 
-  // The slot of the hash, or a new one.
+  // The slot of the hash; a new one if there is none.
   Slot& slot_at(uint32_t hash) {
     if (2 * (used_ + 1) > slots_.size()) grow();
     size_t place = place_of(hash);
@@ -285,7 +284,7 @@ class FusedBoxes {
     used_ = 0;
   }
 
-  // Cells that are empty by now are left behind.
+  // Cells that have become empty are dropped.
   void grow() {
     size_t occupied = 0;
     for (const Slot& slot : slots_) occupied += slot.head > 1;
@@ -323,7 +322,7 @@ class FusedBoxes {
     double cells = 1;
     for (int axis = 0; axis < 2; ++axis) {
       if (sizes[axis] * least * kLess > shape.greatest[axis] || shape.least[axis] * least * kLess > sizes[axis]) return;
-      // Both centres, and what is added to one, are rounded by 2^-53 of themselves at most.
+      // Both centres, and the distance added to one, have relative rounding errors of at most 2^-53.
       const double apart = (0.5 * sizes[axis] + 0.5 * shape.greatest[axis]) * share;
       const double reach = apart + (std::abs(centers[axis]) + apart) * 0x1p-50;
       first[axis] = cell_at(centers[axis] - reach, shape.inverse_pitch[axis]);
@@ -356,13 +355,13 @@ class FusedBoxes {
   int first_octave_[2];
   size_t size_ = 0;
   LargeArray<Box> boxes_;
-  bool is_filed_ = false;  // whether there are so many that they are filed; all below is empty before
+  bool is_filed_ = false;  // whether there are enough clusters to file them; otherwise all below is empty
   LargeArray<Filed> filed_;
   std::vector<Shape> shapes_;
-  std::vector<uint32_t> key_places_;  // key -> place in shapes_
+  std::vector<uint32_t> key_places_;  // key -> index in shapes_
   int first_used_[2] = {}, last_used_[2] = {};
   LargeArray<Slot> slots_{0};
-  LargeArray<uint64_t> filter_{0};  // a bit for each hash that has a slot: most cells that are asked have none
+  LargeArray<uint64_t> filter_{0};  // a bit for each hash that has a slot: most searched cells have none
   int shift_ = 0, filter_shift_ = 0;
   size_t used_ = 0;
   uint64_t seed_ = seed(3), seed_x_ = seed(1), seed_y_ = seed(2);

@@ -1,4 +1,4 @@
-// The key of a cell: its whole code and the label, so two cells never share one. Key{} means no cell.
+// The key of a cell: its whole code and the label, so two cells never share a key. Key{} means no cell.
 #pragma once
 
 #include <algorithm>
@@ -19,18 +19,18 @@
 
 namespace hashnms {
 
-// One word, where the extents of the input leave room for that, which they nearly always do.
+// One word, if the extents of the input allow it, which they nearly always do.
 using PackedKey = uint64_t;
 
-// The upper bits are the good ones; folding the key lets its own upper bits count for all of them. Two keys collide in
-// b of them for about one seed in 2^b.
+// Use the upper bits. Folding the key lets its own upper bits affect all of them. Two keys collide in b of them for
+// about one seed in 2^b.
 HASHNMS_INLINE uint64_t hash_of(PackedKey key, uint64_t seed) { return (key ^ (key >> 29)) * seed; }
 
 // Whether a slot that holds `held` belongs to another cell. One comparison of a minimum instead of two comparisons
-// keeps the compiler from branching on the first, which nobody could predict.
+// keeps the compiler from branching on the first, which would be unpredictable.
 inline bool is_other(PackedKey held, PackedKey key) { return std::min(held, held ^ key) != 0; }
 
-// Five numbers otherwise: tiny boxes far apart, or alpha next to 1.
+// Otherwise five numbers: for tiny boxes far apart, or alpha next to 1.
 struct WideKey {
   bool exists;
   int64_t label, i, j;
@@ -48,14 +48,14 @@ inline uint64_t hash_of(const WideKey& key) {
   return hash;
 }
 
-// How a code and a label fit into one word: each field as its distance from the least value it takes in this input,
+// How a code and a label are packed into one word: each field is the distance from its least value in this input, with
 // n in the lowest bits, then m, j, i, and the label in the highest.
 struct KeyLayout {
   int64_t label_origin, size_origin[2];  // of i and j
   double offset_origin[2];               // of m and n
   int label_shift, size_shift[2], offset_shift[2];
 
-  // Nothing if 63 bits are too few, a size lies outside the table, or an offset may pass the limit.
+  // Nothing if 63 bits are too few, a size is outside the table, or an offset may exceed the limit.
   static std::optional<KeyLayout> fit(const Extents& extents, const IoUHash& hash, double offset_limit) {
     KeyLayout layout;
     int used = 0;
@@ -65,7 +65,7 @@ struct KeyLayout {
       const Interval& centers = extents.centers[axis];
       if (!hash.cells->covers(sizes)) return std::nullopt;
       const AxisCell small = hash.cells->find(sizes.least), large = hash.cells->find(sizes.greatest);
-      // An offset grows with the centre and, away from 0, with 1/delta: these are its extremes.
+      // An offset grows with the centre and, in absolute value, with 1/delta: these are its extremes.
       const double least = offset_of(centers.least, (centers.least < 0 ? small : large).inverse_delta, hash.shift);
       const double greatest =
           offset_of(centers.greatest, (centers.greatest < 0 ? large : small).inverse_delta, hash.shift);
@@ -91,7 +91,7 @@ struct KeyLayout {
     return static_cast<uint64_t>(index - size_origin[axis]) << size_shift[axis];
   }
 
-  // An integer in [0, 2^51) held in a double: adding 2^52 lays it bare in the mantissa, which vectorises.
+  // For an integer in [0, 2^51) held in a double: adding 2^52 puts its bits into the mantissa, which vectorizes.
   HASHNMS_INLINE uint64_t offset_field(int axis, double offset) const {
     const uint64_t bits = std::bit_cast<uint64_t>(offset - offset_origin[axis] + 0x1p52);
     return (bits & ((uint64_t(1) << 52) - 1)) << offset_shift[axis];
@@ -109,8 +109,8 @@ namespace detail {
 
 constexpr size_t kBlock = 16;
 
-// The keys of kBlock boxes, labels aside. Short stages with both axes side by side, so that all but the look-up in
-// the table runs in vectors.
+// The keys of kBlock boxes, without labels. Short stages for both axes at once, so that everything except the table
+// look-up is vectorized.
 template <BoxFormat format, class T>
 HASHNMS_INLINE void pack_block(const T* rows, const IoUHash& hash, const KeyLayout& layout, PackedKey* keys) {
   double size[2 * kBlock], center[2 * kBlock], inverse_delta[2 * kBlock], offset[2 * kBlock];
@@ -190,7 +190,7 @@ HASHNMS_VECTOR_CLONES static void make_keys(const BoxView<double>& view, const I
   detail::pack_keys(view, hash, layout, begin, end, keys);
 }
 
-// The same without a layout. False if an offset passes the limit.
+// Wide keys, which need no layout. False if an offset exceeds the limit.
 template <class T>
 bool make_keys(const BoxView<T>& view, const IoUHash& hash, double offset_limit, size_t begin, size_t end,
                WideKey* keys) {

@@ -15,7 +15,7 @@ namespace hashnms {
 template <class Claim>
 class CellMap {
  public:
-  // Where the keys of a map agree in the leading bits of their hash, those are not used.
+  // If all keys of a map share the leading bits of their hash, these bits are not used.
   CellMap(size_t cells, uint64_t seed, int known_bits)
       : buckets_(std::bit_ceil(2 * cells / 3 + 2), Filled::with_zeros),
         seed_(seed),
@@ -27,7 +27,7 @@ class CellMap {
 
   void prefetch(size_t place) const { hashnms::prefetch(&buckets_[place]); }
 
-  // The greatest claim wins the cell, whatever the order they come in. True if the cell is new.
+  // The greatest claim wins the cell, whatever the order of claims. True if the cell is new.
   bool offer(PackedKey key, size_t place, Claim claim) {
     for (size_t tried = 1;; place = (place + 1) & (buckets_.size() - 1)) {
       Bucket& bucket = buckets_[place];
@@ -43,12 +43,11 @@ class CellMap {
     }
   }
 
-  // Whether so many cells crowd one place that searches take long: by a chance of next to nothing, or by somebody who
-  // knows the seed.
+  // Whether so many cells crowd one place that searches take long: extremely unlikely, unless somebody knows the seed.
   bool is_crowded() const { return is_crowded_; }
 
-  // Writes the keys, if they are wanted, and the claims of the cells, whose number offer() has told, in no particular
-  // order.
+  // Writes the keys, if wanted, and the claims of the cells, in no particular order. `count` is how often offer()
+  // returned true.
   void write(size_t count, PackedKey* keys, Claim* claims) const {
     size_t written = 0;
     for (const Bucket* bucket = buckets_.begin(); written < count; ++bucket) {

@@ -1,4 +1,4 @@
-// The cell of a width: what the i and j of a code are (Eqn. 1 and 2).
+// The cell of a width: i and j of a code (Eqn. 1 and 2).
 #pragma once
 
 #include <bit>
@@ -37,14 +37,14 @@ class CellTable {
     if (alpha <= kLargestTabulatedAlpha) build_buckets();
   }
 
-  // Whether find() answers for these widths (never for an empty range).
+  // Whether find() works for these widths (never for an empty range).
   bool covers(const Interval& widths) const {
     return !buckets_.empty() && widths.least >= kSmallestWidth && widths.least <= widths.greatest &&
            widths.greatest < kWidthLimit;
   }
 
-  // The cell of a width for which covers() holds, in two steps so that the first can run in vectors. A width of 0 is
-  // taken for the smallest.
+  // The cell of a width for which covers() holds, in two steps so that the first can be vectorized. A width of 0 is
+  // treated as the smallest.
   HASHNMS_INLINE uint64_t bucket_of(double width) const {
     const double tabulated = width > kSmallestWidth ? width : kSmallestWidth;
     return (std::bit_cast<uint64_t>(tabulated) >> shift_) - first_bucket_;
@@ -59,13 +59,13 @@ class CellTable {
   // The cell of any width above 0.
   AxisCell find_any(double width) const { return covers({width, width}) ? find(width) : find_slowly(width); }
 
-  // NaN for inverse_delta where the cell's index or pitch is beyond what 64 bits hold.
+  // inverse_delta is NaN if the cell's index or pitch does not fit into 64 bits.
   AxisCell find_slowly(double width) const {
     const DoubleDouble exact = to_double_double(width);
     const double estimate = std::floor((std::log(width) - log_origin_) * cells_per_nat_ + 0.5);
     if (!(std::abs(estimate) < 0x1p62)) return {0, std::numeric_limits<double>::quiet_NaN()};
     auto index = static_cast<int64_t>(estimate);
-    // Near 1 an estimate is off by many cells: go on from what is left, then step to the very cell.
+    // For alpha near 1 an estimate is off by many cells: refine it, then step to the exact cell.
     for (int k = 0; k < 3; ++k) {
       const double left = std::log(nearest_double(exact / over_alpha_power(edge_origin_, index))) * cells_per_nat_;
       if (std::abs(left) < 0x1p62) index += static_cast<int64_t>(std::floor(left));
@@ -99,18 +99,18 @@ class CellTable {
     }
     return cells;
   }
-  // All that float32 boxes can have, for backends that search the table themselves.
+  // All cells that float32 boxes can have, for backends that search the table themselves.
   Edges float32_cells() const { return edges_between(0x1p-149, 0x1p129); }
 
  private:
-  // Widths that are found fast; the others, rare in pixels and in parts of an image alike, are found slowly.
+  // Widths that are found fast. Others are found slowly; they are rare in pixels and in relative coordinates.
   static constexpr double kSmallestWidth = 0x1p-40;
   static constexpr double kWidthLimit = 0x1p40;
-  // The table has about 55 / (1 - alpha) cells: 5,500 here. Nearer to 1 a cell is found slowly.
+  // The table has about 55 / (1 - alpha) cells: 5,500 here. Closer to 1, cells are found slowly.
   static constexpr double kLargestTabulatedAlpha = 0.99;
 
   struct Bucket {
-    double edge;  // of cell index + 1
+    double edge;  // the edge of cell index + 1
     double inverse_delta[2];
     int64_t index;
   };

@@ -55,8 +55,8 @@ inline DoubleDouble power(DoubleDouble base, uint64_t exponent) {
   return result;
 }
 
-// The root of degree 1 to 1000 of a number above 0. Newton's method leaves an error near 2^-100, whatever the estimate
-// it starts from: so the nearest double is the same on every machine.
+// The root of degree 1 to 1000 of a number above 0. Newton's method leaves an error near 2^-100, whatever estimate it
+// starts from, so the nearest double is the same on every machine.
 inline DoubleDouble root(const DoubleDouble& a, uint64_t degree) {
   const double estimate = (std::log2(a.hi) + static_cast<double>(a.exponent)) / static_cast<double>(degree);
   const double whole = std::floor(estimate);
@@ -70,7 +70,7 @@ inline DoubleDouble root(const DoubleDouble& a, uint64_t degree) {
   return x;
 }
 
-inline bool operator<(const DoubleDouble& a, const DoubleDouble& b) {  // of numbers above 0
+inline bool operator<(const DoubleDouble& a, const DoubleDouble& b) {  // for numbers above 0
   if (a.exponent != b.exponent) return a.exponent < b.exponent;
   return a.hi != b.hi ? a.hi < b.hi : a.lo < b.lo;
 }
@@ -82,7 +82,7 @@ inline double scaled(double mantissa, int64_t exponent) {
 
 inline double nearest_double(const DoubleDouble& a) { return scaled(a.hi, a.exponent); }
 
-// The least double that is not below a, if that is a normal number: w >= a just when w >= rounded_up(a).
+// The least double that is not below a, if that is a normal number: w >= a exactly when w >= rounded_up(a).
 inline double rounded_up(const DoubleDouble& a) {
   const double up = a.lo > 0 ? std::nextafter(a.hi, std::numeric_limits<double>::infinity()) : a.hi;
   return scaled(up, a.exponent);

@@ -32,7 +32,7 @@ class HashFamily {
     for (const double origin : origins_) tables_.emplace_back(alpha, origin);
   }
 
-  // W_0 of each function, the double that is nearest.
+  // W_0 of each function, rounded to the nearest double.
   static std::vector<double> origins(double alpha, size_t count) {
     std::vector<double> all;
     for (size_t k = 0; k < count; ++k) {
@@ -47,7 +47,7 @@ class HashFamily {
   size_t size() const { return origins_.size(); }
   double shift(size_t k) const { return static_cast<double>(k) / static_cast<double>(size()); }
 
-  // Calls use(hash) with function k. In a large family each table is made when it is needed.
+  // Calls use(hash) with function k. In a large family, each table is made when it is needed.
   template <class Use>
   auto with_hash(size_t k, const Use& use) const {
     if (!tables_.empty()) return use(IoUHash{&tables_[k], shift(k)});
@@ -62,13 +62,14 @@ class HashFamily {
   std::vector<CellTable> tables_;
 };
 
-// Offsets of T's boxes must stay below this for cells to be told apart. The centres of float64 boxes are so fine that
-// rounding merges cells from 2^53 on, and blurs their edges by an eighth of a cell here; float32 ones stay apart.
+// Offsets of boxes of type T must stay below this for cells to be distinct. The centres of float64 boxes are so fine
+// that rounding merges cells from 2^53 on; at this limit it blurs their edges by an eighth of a cell. Cells of float32
+// boxes stay distinct.
 template <class T>
 inline constexpr double kOffsetLimit = sizeof(T) == 4 ? std::numeric_limits<double>::max() : 0x1p50;
 
-// m = round(x / delta - b), Eqn. 6, where round is floor(v + 1/2): the one that fits the half-open cells of Eqn. 15.
-// An offset is an integer held in a double: exact up to 2^53, and it cannot wrap beyond.
+// m = round(x / delta - b), Eqn. 6, where round is floor(v + 1/2), which fits the half-open cells of Eqn. 15. An offset
+// is an integer held in a double: exact up to 2^53, and it cannot wrap around.
 HASHNMS_INLINE double offset_of(double center, double inverse_delta, double shift) {
   return std::floor(center * inverse_delta - shift + 0.5);
 }
@@ -76,12 +77,12 @@ HASHNMS_INLINE double offset_of(double center, double inverse_delta, double shif
 // Half of a code: i and m, or j and n.
 struct AxisCode {
   int64_t index;
-  double offset;  // not finite where the cell is beyond what 64 bits hold
+  double offset;  // not finite if the cell does not fit into 64 bits
 
   bool has_cell() const { return index != std::numeric_limits<int64_t>::min(); }
 };
 
-// A size of 0 has no cell: its index is the limit of ever smaller sizes.
+// A size of 0 has no cell: its index is the limit for smaller and smaller sizes.
 inline AxisCode axis_code(double size, double center, const CellTable& cells, double shift) {
   if (size == 0) return {std::numeric_limits<int64_t>::min(), 0.0};
   const AxisCell cell = cells.find_any(size);

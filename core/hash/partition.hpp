@@ -1,5 +1,5 @@
-// Many keys split by their hash into parts that fit the cache, each with its claims. Parts share no cell, so threads
-// can take them one by one.
+// Divides many keys by their hash into parts that fit into the cache, each with its claims. Parts share no cell, so
+// threads can process them independently.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace hashnms {
 template <class Claim>
 class Partition {
  public:
-  // The leading bits of the hash that name a part; 0 where there are too few keys to gain from parts: one thread
-  // gains when its map would leave the cache, more threads as soon as they are worth starting.
+  // The number of leading bits of the hash that choose a part; 0 if there are too few keys to gain from parts. One
+  // thread gains if its map would not fit into the cache, several threads as soon as they are worth starting.
   static int bits_for(size_t count, size_t threads) {
     const size_t few_keys = threads == 1 ? tuning::kManyKeys : tuning::kManyKeysThreaded;
     return count < few_keys ? 0 : std::countr_zero(std::bit_ceil(count / tuning::kKeysPerPart));
@@ -54,8 +54,8 @@ class Partition {
     });
   }
 
-  // Calls filter(keys, claims, count) on each part; it moves the claims to keep to the front and returns their number.
-  // What is kept of all parts is returned.
+  // Calls filter(keys, claims, count) on each part, which moves the claims to keep to the front and returns their
+  // number. Returns the kept claims of all parts.
   template <class Filter>
   LargeArray<Claim> filtered(size_t threads, const Filter& filter) && {
     const size_t parts = starts_.size() - 1;

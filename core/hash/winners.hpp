@@ -19,7 +19,7 @@ namespace hashnms {
 // keep_winners() moves the winners of the cells, and the claims without a cell, to the front, in no particular order,
 // and returns their number.
 
-// Of few: each is compared with those before it, which is faster than to file them.
+// For few claims: each is compared with those before it, which is faster than a map.
 template <class Score>
 size_t keep_winners_of_few(const PackedKey* keys, Claim<Score>* claims, size_t count) {
   bool loses[tuning::kFewInCells] = {};
@@ -36,7 +36,7 @@ size_t keep_winners_of_few(const PackedKey* keys, Claim<Score>* claims, size_t c
   return kept;
 }
 
-// Positions in the order of their keys.
+// Positions sorted by key.
 inline LargeArray<uint32_t> positions_by_key(const PackedKey* keys, size_t count) {
   Claims<double> ranked(count);
   for (size_t k = 0; k < count; ++k) ranked[k] = Claim<double>::ranked(keys[k], static_cast<uint32_t>(k));
@@ -45,7 +45,7 @@ inline LargeArray<uint32_t> positions_by_key(const PackedKey* keys, size_t count
   std::transform(ranked.begin(), ranked.end(), positions.begin(), [](const auto& claim) { return claim.box(); });
   return positions;
 }
-// Of wide keys in the order of their hashes, in which those of one hash, nearly always one key, follow each other.
+// Positions of wide keys sorted by hash, so that equal hashes, nearly always equal keys, are adjacent.
 inline LargeArray<uint32_t> positions_by_key(const WideKey* keys, size_t count) {
   LargeArray<PackedKey> hashes(count);
   for_each_piece(count, [&](size_t begin, size_t end) {
@@ -64,7 +64,7 @@ inline LargeArray<uint32_t> positions_by_key(const WideKey* keys, size_t count) 
   return positions;
 }
 
-// By sorting: slower than a map, but no keys make it slow.
+// By sorting: slower than a map, but no keys can make it slow.
 template <class Key, class Score>
 Claims<Score> winners_by_sorting(const Key* keys, const Claims<Score>& claims) {
   const LargeArray<uint32_t> positions = positions_by_key(keys, claims.size());
@@ -80,7 +80,8 @@ Claims<Score> winners_by_sorting(const Key* keys, const Claims<Score>& claims) {
   return winners;
 }
 
-// What a map holds and some more, by sorting: for where the map is crowded. Writes the winners; their number.
+// Combines the contents of a map with more claims by sorting, for a crowded map. Writes the winners and returns their
+// number.
 template <class Score>
 size_t write_winners_of_both(const CellMap<Claim<Score>>& cells, size_t held, const PackedKey* more_keys,
                              const Claim<Score>* more_claims, size_t more, Claim<Score>* to) {
@@ -94,7 +95,7 @@ size_t write_winners_of_both(const CellMap<Claim<Score>>& cells, size_t held, co
   return winners.size();
 }
 
-// By a map.
+// With a map.
 template <class Score>
 size_t keep_winners(const PackedKey* keys, Claim<Score>* claims, size_t count, uint64_t seed, int known_bits) {
   if (count <= tuning::kFewInCells) return keep_winners_of_few(keys, claims, count);

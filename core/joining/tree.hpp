@@ -1,9 +1,9 @@
-// Boxes in a tree that finds, of any box, the first by rank that overlaps it.
+// A tree of boxes that finds the first box by rank that overlaps a given box.
 //
-// Leaves are neighbours of similar sizes. A node knows of each child what covers its boxes, and the best box in it. If
-// that box overlaps the one in question, nothing else of the child is asked; if none of the child can, neither. So few
-// children are entered: those that lie across the border of what overlaps, and among them only those with a better
-// rank than what was found. Where boxes lie in a heap, the root answers.
+// A leaf holds neighbours of similar sizes. A node knows the cover and the best box of each child. If that box overlaps
+// the given box, the rest of the child is not searched. If no box of the child can overlap it, the child is skipped. So
+// few children are entered: those on the border of the overlap that have a better rank than the one found so far. Where
+// all boxes overlap, the root answers.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct RankedPlace {
   Corners<T> box() const { return {corners[0], corners[1], corners[2], corners[3]}; }
 };
 
-// When boxes join: where they overlap by more than a threshold.
+// Boxes join if they overlap by more than a threshold.
 template <class T>
 struct JoinRule {
   Metric metric;
@@ -39,7 +39,7 @@ struct JoinRule {
 
 namespace detail {
 
-// Some boxes, the best rank first; the lanes behind them have no area.
+// Some boxes, the best rank first; unused lanes have no area.
 template <class T, size_t lanes>
 struct RankedLanes {
   BoxLanes<T, lanes> boxes;
@@ -62,7 +62,7 @@ struct RankedLanes {
     return mask;
   }
 
-  // The first rank that overlaps the box, if that is less than `before`, else that.
+  // The first rank that overlaps the box, or `before` if that is less.
   template <Metric metric>
   HASHNMS_INLINE uint32_t first(const Corners<T>& box, T threshold, uint32_t before) const {
     const T area = box.area();
@@ -80,11 +80,11 @@ using JoinLeaf = RankedLanes<T, tuning::kLeafBoxes>;
 template <class T>
 struct JoinNode {
   static constexpr size_t kChildren = tuning::kNodeChildren;
-  RankedLanes<T, kChildren> best;  // of each child, by rank
+  RankedLanes<T, kChildren> best;  // the best box of each child, by rank
   CoverLanes<T, kChildren> covers;
-  int32_t children[kChildren];  // their places, see JoinTree::Part
+  int32_t children[kChildren];  // their places in the tree, see JoinTree::Part
 
-  // Bits of the children that are to be asked, and which one's best box is the first to overlap the box.
+  // Bits of the children that may have an overlapping box, and of those whose best box overlaps the box.
   struct Asked {
     uint32_t entered, overlapping;
   };
@@ -99,7 +99,7 @@ struct JoinNode {
   }
 };
 
-// Overloads, for a template cannot be compiled twice.
+// Overloads, because vector clones of a template are not possible.
 #define HASHNMS_JOINS(T)                                                                                             \
   HASHNMS_VECTOR_CLONES static uint32_t first_in_vectors(const JoinLeaf<T>& leaf, const JoinRule<T>& rule,           \
                                                          const Corners<T>& box, uint32_t before) {                   \
@@ -122,21 +122,21 @@ HASHNMS_JOINS(double)
 template <class T>
 class JoinTree {
  public:
-  // Of one or more boxes that can overlap others. They are reordered.
+  // Takes one or more boxes that can overlap others, and reorders them.
   JoinTree(RankedPlace<T>* boxes, size_t count, const JoinRule<T>& rule) : rule_(rule) {
-    leaves_.reserve(count / kLeafBoxes * 5 / 4 + 1);  // most become full
+    leaves_.reserve(count / kLeafBoxes * 5 / 4 + 1);  // most leaves become full
     root_ = add(boxes, boxes + count).place;
   }
 
   size_t leaves() const { return leaves_.size(); }
 
-  // Calls use(rank, first) for the boxes of a leaf: the best rank of those that overlap the box, or its own.
+  // Calls use(rank, first) for each box of a leaf: `first` is the best rank that overlaps it, or its own.
   template <class Use>
   void for_each_first(size_t number, const Use& use) const {
     const Leaf& leaf = leaves_[number];
     for (size_t k = 0; k < kLeafBoxes && leaf.ranks[k] != kNobody.rank; ++k) {
       const Corners<T> box = leaf.boxes.get(k);
-      // What is found among its neighbours spares it most of the rest.
+      // A rank found among its neighbours avoids most of the search.
       const uint32_t near = detail::first_in_vectors(leaf, rule_, box, leaf.ranks[k]);
       use(leaf.ranks[k], first_in(root_, box, near));
     }
@@ -148,7 +148,7 @@ class JoinTree {
   static constexpr size_t kLeafBoxes = tuning::kLeafBoxes;
   static constexpr RankedPlace<T> kNobody{{}, ~uint32_t(0)};
 
-  // What a node knows of a child.
+  // What a node stores about a child.
   struct Part {
     Cover<T> cover;
     RankedPlace<T> best = kNobody;
@@ -185,7 +185,7 @@ class JoinTree {
     return part;
   }
 
-  // Up to `most` of them, which is a power of two; where they end.
+  // Adds up to `most` children, which is a power of two; returns where they end.
   Part* add_children(RankedPlace<T>* begin, RankedPlace<T>* end, size_t most, Part* children) {
     if (most == 1 || static_cast<size_t>(end - begin) <= kLeafBoxes) {
       *children = add(begin, end);

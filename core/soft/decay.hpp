@@ -1,4 +1,4 @@
-// How much of its score a box keeps when a box that it overlaps is selected.
+// The share of its score that a box keeps when a box that overlaps it is selected.
 #pragma once
 
 #include <algorithm>
@@ -15,26 +15,26 @@
 namespace hashnms {
 
 // A decay has
-//   exactly(iou)   what is left of a score, in the score's type: the definition;
-//   harmless()     the IoU up to which that is all of it;
+//   exactly(iou)   the share of a score that is left, in the score's type: the definition;
+//   harmless()     the IoU up to which this share is 1;
 //   combined()     several IoUs in one number, starting from kNothing;
-//   at_most()      a bound of what they all leave of a score, in vectors and without libm.
-// A bound allows for the rounding of kMostAtOnce IoUs and of the products they stand for. It is never so small that
-// the decays themselves could have been rounded coarsely.
+//   at_most()      an upper bound of the share that they all leave, in vectors and without libm. A bound allows for the
+// rounding of kMostAtOnce IoUs and of the products they stand for. It is never so small that the exact decays could
+// have been rounded coarsely.
 inline constexpr size_t kMostAtOnce = 32;
 
 namespace detail {
 
-// Above 4.3e-6, which exp_of_minus may be off, and four roundings of 2^-24 for each of kMostAtOnce.
+// More than the error of exp_of_minus, 4.3e-6, plus four roundings of 2^-24 for each of kMostAtOnce.
 inline constexpr double kSlack = 0x1p-16;
 static_assert(kSlack > 4.3e-6 + 4 * kMostAtOnce * 0x1p-24);
 
-// exp(-x) for x from 0 to 80, up to 4.3e-6 of itself in float: 2^-n exp(r) with |r| <= ln(2) / 2.
+// exp(-x) for x from 0 to 80, with a relative error of up to 4.3e-6 in float: 2^-n exp(r) with |r| <= ln(2) / 2.
 template <class T>
 HASHNMS_INLINE T exp_of_minus(T x) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   constexpr int kFractionBits = std::numeric_limits<T>::digits - 1;
-  constexpr T kShift = T(1.5) * T(Bits(1) << kFractionBits);  // adding it rounds to an integer, in the lowest bits
+  constexpr T kShift = T(1.5) * T(Bits(1) << kFractionBits);  // adding it rounds to an integer in the lowest bits
   const T shifted = x * T(1.4426950408889634) + kShift;
   const T r = (shifted - kShift) * T(0.6931471805599453) - x;
   T series = T(1.0 / 720);

@@ -1,5 +1,5 @@
-// What selected boxes do to many others at once, in vectors: whom they may overlap, by how much, and a bound of what is
-// left of the scores.
+// The effect of selected boxes on many others, vectorized: which they may overlap, by how much, and an upper bound of
+// the remaining scores.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,12 @@ namespace hashnms {
 
 namespace detail {
 
-// Says that a score stays as it is.
+// Means that a score does not change.
 template <class T>
 inline constexpr T kUntouched = 2;
 
-// Of each of the first `num_boxes`, a bound of what some selected boxes leave of its score, or kUntouched.
+// For each of the first `num_boxes`, an upper bound of the share of its score that some selected boxes leave, or
+// kUntouched.
 template <class T, size_t lanes, class Decay>
 HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, size_t num_boxes, const Corners<T>* selected,
                                  const uint32_t* positions, size_t count, const Decay& given, T harmless, T* bounds) {
@@ -52,7 +53,7 @@ HASHNMS_INLINE void bound_decays(const BoxLanes<T, lanes>& boxes, size_t num_box
   }
 }
 
-// The IoU of a box with each of some selected ones.
+// The IoU of a box with each of some selected boxes.
 template <class T>
 HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selected, const uint32_t* positions,
                                 size_t count, T* overlaps) {
@@ -69,7 +70,7 @@ HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const Corners<T>* selecte
   }
 }
 
-// The same with each of the first boxes in lanes.
+// The IoU of a box with each of the first boxes in lanes.
 template <class T, size_t lanes>
 HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const BoxLanes<T, lanes>& boxes, size_t count, T* overlaps) {
   const T area = box.area();
@@ -80,7 +81,7 @@ HASHNMS_INLINE void overlaps_of(const Corners<T>& box, const BoxLanes<T, lanes>&
   }
 }
 
-// Overloads, for a template cannot be compiled twice.
+// Overloads, because vector clones of a template are not possible.
 #define HASHNMS_LANES(T)                                                                                        \
   HASHNMS_VECTOR_CLONES static uint32_t meeting_in_vectors(const CoverLanes<T, tuning::kNodeChildren>& covers,  \
                                                            const Corners<T>& box, T harmless) {                 \

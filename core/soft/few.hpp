@@ -1,4 +1,4 @@
-// Boxes that wait to be selected, as in SelectionTree, so few that the plain loop is faster.
+// Like SelectionTree, for so few boxes that the plain loop is faster.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class SelectionLoop {
   using Box = ScoredBox<T, Score>;
   static constexpr size_t kMost = tuning::kFewToSelect;
 
-  // As SelectionTree, except that the count is at most kMost.
+  // As in SelectionTree, except that the count is at most kMost.
   SelectionLoop(const Box* boxes, size_t count, const Decay& decay, Score min_score)
       : decay_(decay), harmless_(decay.template harmless<T, Score>()), min_score_(min_score), count_(count) {
     for (size_t k = 0; k < count; ++k) {

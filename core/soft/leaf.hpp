@@ -15,17 +15,17 @@ namespace hashnms {
 
 namespace detail {
 
-// Boxes of one neighbourhood. Those that still wait are in front; the lanes behind them have no area.
+// Boxes of one neighbourhood. Boxes that are not yet selected come first; the other lanes have no area.
 template <class T, class Score>
 struct Leaf {
   static constexpr size_t kBoxes = tuning::kLeafBoxes;
   BoxLanes<T, kBoxes> boxes;
   Score scores[kBoxes];
-  uint16_t applied[kBoxes];  // how many of the pending boxes the scores have been lowered by
-  Score bounds[kBoxes];      // of the scores now; once all pending boxes are applied, the scores
+  uint16_t applied[kBoxes];  // how many pending boxes have been applied to each score
+  Score bounds[kBoxes];      // upper bounds of the current scores; exact once all pending boxes are applied
   uint32_t rows[kBoxes];
   uint32_t count;
-  uint32_t bounded;   // how many of the pending boxes the bounds have been lowered by
+  uint32_t bounded;   // how many pending boxes have been applied to the bounds
   Claim<Score> best;  // by the bounds; no claim if none is left
 
   void find_best() {
@@ -55,15 +55,15 @@ template <class T, class Score>
 struct Node {
   static constexpr size_t kChildren = tuning::kNodeChildren;
   CoverLanes<T, kChildren> covers;
-  Claim<Score> best[kChildren];  // a bound of the best claim below; no claim where nothing is left
+  Claim<Score> best[kChildren];  // an upper bound of the best claim below; no claim if nothing is left
 
   void set_best(size_t k, Claim<Score> claim) {
     best[k] = claim;
-    if (!claim.exists()) covers.boxes.x1[k] = std::numeric_limits<T>::infinity();  // meets nothing
+    if (!claim.exists()) covers.boxes.x1[k] = std::numeric_limits<T>::infinity();  // overlaps nothing
   }
 };
 
-// What covers the boxes of a leaf or a node, and the best claim among them.
+// The cover of the boxes of a leaf or a node, and the best claim among them.
 template <class T, class Score>
 struct ClaimedCover {
   Cover<T> cover;

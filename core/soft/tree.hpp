@@ -1,10 +1,10 @@
-// Boxes that wait to be selected, in a tree: each time the one with the highest score, while the scores of those that
-// it overlaps fall.
+// A tree of boxes to select: each time the one with the highest score is selected, and lowers the scores of those that
+// it overlaps.
 //
-// A selected box is only noted in the leaves that it meets: it is pending there. A leaf turns its pending boxes into
-// bounds of its scores when one of its bounds is the highest of all, and finds the score itself, from all pending boxes
-// in their order, only for a box whose bound still is. A bound decides no more than that a box comes later or is gone,
-// so order and scores are those of the plain loop.
+// A selected box is only noted in the leaves that it may overlap: it is pending there. When one of a leaf's bounds is
+// the highest of all, the leaf lowers the bounds of its scores by its pending boxes. If a bound is then still the
+// highest, the exact score is computed, from all pending boxes in order. A bound only decides that a box comes later or
+// is removed, so order and scores are those of the plain loop.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class SelectionTree {
  public:
   using Box = ScoredBox<T, Score>;
 
-  // Scores are from min_score on, and that is not negative. Rows are 0 .. count - 1, one or more. The boxes are
+  // Scores are at least min_score, which is not negative. Rows are 0 .. count - 1, at least one. The boxes are
   // reordered.
   SelectionTree(Box* boxes, size_t count, const Decay& decay, Score min_score)
       : decay_(decay),
@@ -59,12 +59,12 @@ class SelectionTree {
     } while (covers.size() > 1);
   }
 
-  // Takes out the box with the highest score now, ties to the lower row, and lowers the scores of those it overlaps.
-  // Nothing once none is left with min_score or more.
+  // Removes and returns the box with the highest current score, ties to the lower row, and lowers the scores of those
+  // it overlaps. Nothing if no box with at least min_score is left.
   std::optional<Box> next() {
     std::optional<Box> taken;
     take(levels_.size() - 1, 0, {}, taken);
-    // A score of 0 is the highest only when all are 0, and they stay so; no IoU is above 1.
+    // A score of 0 is the highest only if all are 0, and these do not change; no IoU is above 1.
     if (taken && harmless_ < T(1) && taken->score > 0 && taken->box().has_area()) {
       selected_.push_back(taken->box());
       note_selected(levels_.size() - 1, 0);
@@ -76,10 +76,10 @@ class SelectionTree {
   using Leaf = detail::Leaf<T, Score>;
   using Node = detail::Node<T, Score>;
   using Cover = detail::ClaimedCover<T, Score>;
-  using Pending = std::vector<uint32_t>;                                        // positions in selected_
+  using Pending = std::vector<uint32_t>;                                        // indices into selected_
   static_assert(tuning::kMostPending <= std::numeric_limits<uint16_t>::max());  // Leaf::applied
   static constexpr size_t kSelectedAtOnce = 32;
-  // Scores below are rounded too coarsely for a bound.
+  // Lower scores are rounded too coarsely for a bound.
   static constexpr Score kLeastBound = static_cast<Score>(sizeof(Score) == 4 ? 0x1p-100 : 0x1p-1000);
 
   static Cover fill(Leaf& leaf, const Box* begin, const Box* end) {
@@ -108,8 +108,8 @@ class SelectionTree {
     return covers;
   }
 
-  // Improves bounds until the best box below this node is known and taken, or no longer beats its rivals elsewhere.
-  // What is the best then.
+  // Improves bounds until the best box below this node is known and taken, or no longer beats its rival elsewhere.
+  // Returns the best claim then.
   Claim<Score> take(size_t level, size_t index, Claim<Score> rival, std::optional<Box>& taken) {
     Node& node = levels_[level][index];
     for (;;) {
@@ -127,10 +127,10 @@ class SelectionTree {
     }
   }
 
-  // The same for a leaf.
+  // As take(), for a leaf.
   Claim<Score> take_from(size_t index, Claim<Score> rival, std::optional<Box>& taken) {
     Leaf& leaf = leaves_[index];
-    if (rival.exists()) fetch(leaf_of_[rival.box()]);  // where it goes on
+    if (rival.exists()) fetch(leaf_of_[rival.box()]);  // the search continues there
     if (leaf.bounded < pending_[index].size()) bound_scores(leaf, pending_[index]);
     bool tried_one = false;
     while (leaf.best.exists() && !(leaf.best < rival) && !taken) {
@@ -151,7 +151,8 @@ class SelectionTree {
     return leaf.best;
   }
 
-  // Of all boxes that may be the best: where there are several, they are about equal, and there may be many.
+  // Computes the scores of all boxes that may be the best: if there are several, they are about equal, and there may be
+  // many.
   void find_scores(Leaf& leaf, const Pending& pending, Claim<Score> rival) const {
     for (size_t k = leaf.count; k-- > 0;) {
       if (Claim<Score>(leaf.bounds[k], leaf.rows[k]) < rival) continue;
@@ -168,7 +169,7 @@ class SelectionTree {
   }
 
   void bound_scores(Leaf& leaf, const Pending& pending) const {
-    T shares[Leaf::kBoxes];  // of their scores that the boxes keep, at most
+    T shares[Leaf::kBoxes];  // upper bounds of the shares of their scores that boxes keep
     detail::bound_in_vectors(leaf.boxes, leaf.count, selected_.data(), pending.data() + leaf.bounded,
                              pending.size() - leaf.bounded, decay_, harmless_, shares);
     const uint32_t before = std::exchange(leaf.bounded, static_cast<uint32_t>(pending.size()));
@@ -199,7 +200,7 @@ class SelectionTree {
     leaf.bounds[k] = leaf.scores[k];
   }
 
-  // Notes the last selected box in all leaves below this node that it meets.
+  // Notes the last selected box in all leaves below this node that it may overlap.
   void note_selected(size_t level, size_t index) {
     uint32_t meeting = detail::meeting_in_vectors(levels_[level][index].covers, selected_.back(), harmless_);
     for (; meeting != 0; meeting &= meeting - 1) {
@@ -218,9 +219,9 @@ class SelectionTree {
     if (pending.size() == tuning::kMostPending) apply_all(leaf, pending);
   }
 
-  // Lowers the scores by all pending boxes, which need not be remembered then.
+  // Applies all pending boxes to the scores, and forgets them.
   void apply_all(Leaf& leaf, Pending& pending) {
-    Interrupt::check();  // all leaves may come to it at once, and each takes a while
+    Interrupt::check();  // all leaves may need this at once, and each takes a while
     for (size_t k = leaf.count; k-- > 0;) {
       find_score(leaf, k, pending);
       leaf.applied[k] = 0;
@@ -235,9 +236,9 @@ class SelectionTree {
   T harmless_;
   Score min_score_;
   LargeArray<Leaf> leaves_;
-  LargeArray<uint32_t> leaf_of_;          // of each box, by its row
-  std::vector<Pending> pending_;          // of each leaf
-  std::vector<LargeArray<Node>> levels_;  // from those above the leaves to the root
+  LargeArray<uint32_t> leaf_of_;          // the leaf of each box, by row
+  std::vector<Pending> pending_;          // the pending boxes of each leaf
+  std::vector<LargeArray<Node>> levels_;  // from the nodes above the leaves to the root
   std::vector<Corners<T>> selected_;
 };
 

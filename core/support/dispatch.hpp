@@ -1,5 +1,5 @@
-// Run-time dispatch to wider vectors: the loop is compiled twice and the CPU's own capabilities choose at load time.
-// AVX2 without FMA: a fused multiply-add would round a product and a sum once instead of twice.
+// Run-time dispatch to wider vectors: a loop is compiled twice, and the CPU's capabilities choose at load time. AVX2
+// without FMA: a fused multiply-add would round a product and a sum once instead of twice.
 #pragma once
 
 #include <cfloat>

@@ -1,4 +1,4 @@
-// Ctrl-C: long loops ask now and then whether the caller has given up, and stop with an exception.
+// Ctrl-C: long loops check now and then whether the caller has given up, and stop with an exception.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "the caller has given up"; }
 };
 
-// While one lives, check() on this thread and on those that it starts (threads.hpp) asks it.
+// While an object lives, check() on this thread and on those that it starts (threads.hpp) uses it.
 class Interrupt {
  public:
   // `given_up` is called on this thread only, about twenty times a second.
@@ -23,13 +23,14 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt() { current_ = outer_; }
 
-  // Throws Interrupted if the caller has given up. It takes some 30 nanoseconds: once for a thousand boxes is often.
+  // Throws Interrupted if the caller has given up. It takes about 30 nanoseconds: once per thousand boxes is often
+  // enough.
   static void check() {
     if (current_) current_->check_now();
   }
 
   static Interrupt* current() { return current_; }
-  static void join(Interrupt* interrupt) { current_ = interrupt; }  // in a new thread: that of the one that started it
+  static void join(Interrupt* interrupt) { current_ = interrupt; }  // in a new thread: takes over the parent's
 
   static constexpr std::chrono::milliseconds kPause{50};
 
@@ -40,7 +41,7 @@ class Interrupt {
     const auto now = std::chrono::steady_clock::now();
     if (now - asked_ < kPause) return;
     asked_ = now;
-    current_ = nullptr;  // whatever the caller does now is not part of the call
+    current_ = nullptr;  // what the caller does now is not part of the call
     const bool given_up = given_up_();
     current_ = this;
     if (!given_up) return;
@@ -57,7 +58,7 @@ class Interrupt {
   static inline thread_local Interrupt* current_ = nullptr;
 };
 
-// Calls use(begin, end) for pieces of 0 .. count - 1 and checks before each.
+// Calls use(begin, end) for consecutive pieces of 0 .. count - 1, with a check before each.
 template <class Use>
 void for_each_piece(size_t count, const Use& use) {
   constexpr size_t kPiece = size_t(1) << 14;

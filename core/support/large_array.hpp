@@ -1,5 +1,5 @@
-// An array for as many items as there are boxes. Where it is large its pages are asked for as huge ones: HNMS of a
-// million boxes takes half the time with them (python -m benchmarks.hnms).
+// An array for as many items as there are boxes. A large one requests huge pages: with them, HNMS of a million boxes
+// takes half the time (python -m benchmarks.hnms).
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,12 @@ class LargeArray {
     constexpr uintptr_t kHugePage = 2 << 20;
     const auto begin = (reinterpret_cast<uintptr_t>(data_.get()) + kHugePage - 1) / kHugePage * kHugePage;
     const auto end = reinterpret_cast<uintptr_t>(data_.get() + size) / kHugePage * kHugePage;
-    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only advice
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // a hint
 #endif
   }
 
   size_t size() const { return size_; }
-  void shrink(size_t size) { size_ = size; }  // to the first items; the memory stays
+  void shrink(size_t size) { size_ = size; }  // keeps the first items; memory is not freed
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
   T& operator[](size_t k) { return data_.get()[k]; }

@@ -1,5 +1,4 @@
-// Random numbers of this process: hashes are made with them, so that nobody can choose boxes or labels that collide.
-// No answer depends on them.
+// Random numbers of this process for hashes, so that no input can be crafted to collide. Results do not depend on them.
 #pragma once
 
 #include <array>
@@ -9,7 +8,7 @@
 
 namespace hashnms {
 
-// An odd number for each k below kSeeds: what a hash multiplies a word by.
+// An odd number for each k below kSeeds, by which a hash multiplies a word.
 inline constexpr size_t kSeeds = 8;
 
 inline uint64_t seed(size_t k) {

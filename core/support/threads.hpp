@@ -1,4 +1,4 @@
-// Work split over threads. The work must not care how: results never depend on the number of threads.
+// Divides work over threads. Results must never depend on the division or the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace hashnms {
 
-// A thread costs some 50 microseconds to start: each gets boxes worth several times that.
+// Starting a thread costs about 50 microseconds: each gets work worth several times that.
 inline size_t threads_for(size_t boxes, size_t boxes_per_thread, size_t threads) {
   return std::clamp<size_t>(boxes / boxes_per_thread, 1, threads);
 }
 
-// Calls work(part) for part = 0 .. parts - 1, each on its own thread, part 0 on this one. All have ended when it
-// returns; the first exception is thrown here.
+// Calls work(part) for part = 0 .. parts - 1, each on its own thread, part 0 on this one. Returns when all have ended;
+// the first exception is rethrown here.
 template <class Work>
 void run_parts(size_t parts, const Work& work) {
   if (parts <= 1) return work(0);
@@ -48,7 +48,7 @@ void run_parts(size_t parts, const Work& work) {
       const std::lock_guard lock(mutex);
       threads.emplace_back(run_there);
       ++running;
-    } catch (...) {  // no thread to be had: do it here
+    } catch (...) {  // no thread available: do it here
       guarded(part, [&] { work(part); });
     }
   }
@@ -56,7 +56,7 @@ void run_parts(size_t parts, const Work& work) {
   std::unique_lock lock(mutex);
   while (running > 0) {  // threads count it down
     one_ended.wait_for(lock, Interrupt::kPause);
-    lock.unlock();  // asking may take the lock of the caller
+    lock.unlock();  // the check may need a lock of the caller
     guarded(0, [] { Interrupt::check(); });
     lock.lock();
   }
@@ -67,13 +67,13 @@ void run_parts(size_t parts, const Work& work) {
   }
 }
 
-// The same for ranges [begin, end) that cover 0 .. count - 1.
+// Calls work on ranges [begin, end) that cover 0 .. count - 1, in parallel.
 template <class Work>
 void run_ranges(size_t parts, size_t count, const Work& work) {
   run_parts(parts, [&](size_t part) { work(count * part / parts, count * (part + 1) / parts); });
 }
 
-// Calls work(item, part) for item = 0 .. count - 1: whichever part is idle takes the next one.
+// Calls work(item, part) for item = 0 .. count - 1: an idle part takes the next item.
 template <class Work>
 void run_queue(size_t parts, size_t count, const Work& work) {
   std::atomic<size_t> next = 0;

@@ -22,21 +22,23 @@ def command(
     size: Annotated[
         str, typer.Option(help="tiny: a few steps of a small network; cpu: for two cores; paper: the paper's settings.")
     ] = "tiny",
-    dataset: Annotated[str, typer.Option(help="Whose configurations: carpk in every size, others in some.")] = "carpk",
-    data: Annotated[Path | None, typer.Option(help="Its folder; without, a small one is drawn.")] = None,
+    dataset: Annotated[
+        str, typer.Option(help="The dataset of the configurations: carpk has every size, others some.")
+    ] = "carpk",
+    data: Annotated[Path | None, typer.Option(help="The folder of the dataset. Default: a small one is drawn.")] = None,
     results: ResultsOption = RESULTS,
     backbone_weights: Annotated[Path | None, typer.Option(help="Weights of the backbone to start from.")] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Of training, in place of the configuration's epochs.")
+        int | None, typer.Option(min=1, help="Steps of training, instead of the configuration's epochs.")
     ] = None,
-    images: Annotated[int | None, typer.Option(min=1, help="Only so many test images.")] = None,
-    sweep_images: Annotated[int, typer.Option(min=1, help="So many images are for the figures.")] = 100,
+    images: Annotated[int | None, typer.Option(min=1, help="Use only this many test images.")] = None,
+    sweep_images: Annotated[int, typer.Option(min=1, help="The number of images for the figures.")] = 100,
     device: Annotated[str, typer.Option(help="Where to train and run: cpu, cuda, ...")] = "cpu",
-    precision: Annotated[str, typer.Option(help="Of training: float32, bfloat16, float16.")] = "float32",
+    precision: Annotated[str, typer.Option(help="The precision of training: float32, bfloat16, float16.")] = "float32",
 ) -> None:
-    """Train both detectors, run them, and make every table and figure. Without arguments it needs no data.
+    """Train both detectors, run them, and make every table and figure. Without arguments, no data is needed.
 
-    Interrupted, the same command continues: what is done is not done again.
+    If interrupted, run the same command again to continue; finished work is not repeated.
 
     Example: python -m experiments all
     """
@@ -46,7 +48,7 @@ def command(
     settings = [CONFIGURATIONS[name] for name in names if name in CONFIGURATIONS]
     if not settings:
         known = ", ".join(CONFIGURATIONS)
-        raise typer.BadParameter(f"must be one that has a configuration, {known}, got {dataset!r} in size {size}")
+        raise typer.BadParameter(f"must have a configuration, one of {known}, got {dataset!r} in size {size}")
     console = Console()
     if data is None:
         data = results / "data" / dataset

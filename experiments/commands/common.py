@@ -1,4 +1,4 @@
-"""What the commands share: their options, and a bar that shows how far they are."""
+"""What the commands share: options, and a progress bar."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configuration_of(name: str) -> Configuration:
 
 @contextmanager
 def bar(console: Console, text: str) -> Iterator[Callable[..., None]]:
-    """A progress bar on a terminal; elsewhere a line now and then. Call what it gives with done, total and a text."""
+    """A progress bar on a terminal; elsewhere a line now and then. Yields a function of done, total and a text."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     shown, in_lines = -1.0, not (console.is_terminal or console.quiet)
 

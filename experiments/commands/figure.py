@@ -21,15 +21,15 @@ def command(
     images: Annotated[int, typer.Option(min=1, help="Use only the first N images.")] = 100,
     timed: Annotated[int, typer.Option(min=1, help="Measure times on the first N images.")] = 100,
     proposals: Annotated[
-        bool, typer.Option("--proposals", help="The boxes are those of an RPN, where the folder does not say it.")
+        bool, typer.Option("--proposals", help="The boxes come from an RPN, if the folder does not say it.")
     ] = False,
 ) -> None:
     """Measure and draw one of the paper's figures.
 
-    bound: the lowest IoU in a cell. alpha: accuracy over alpha and K. p1: accuracy over time, with more and more boxes.
-    softnms: the same with Soft-NMS.
+    bound: the least IoU in a cell. alpha: accuracy over alpha and K. p1: accuracy over time, for different numbers of
+    boxes. softnms: the same with Soft-NMS.
 
-    Writes PNG and SVG, JSON and Markdown. Interrupted, the same command continues.
+    Writes PNG and SVG, JSON and Markdown. If interrupted, run the same command again to continue.
 
     Example: python -m experiments figure alpha --raw raw/faster_rcnn-carpk --images 100
     """

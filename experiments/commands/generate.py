@@ -1,4 +1,4 @@
-"""`python -m experiments generate`: draws a dataset."""
+"""`python -m experiments generate`: draw a dataset."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.progress import Progress
 from experiments.datasets import SOURCES, load
 from experiments.generate import FORMATS, LEAST_SIZE, MOST_SIZE, generate
 
-_SIDE = typer.Option(min=LEAST_SIZE, max=MOST_SIZE, help="Of an image, in pixels.")
+_SIDE = typer.Option(min=LEAST_SIZE, max=MOST_SIZE, help="The size of an image, in pixels.")
 
 
 def command(
-    format: Annotated[str, typer.Option(help=f"The dataset whose format it has: {', '.join(FORMATS)}.")],
+    format: Annotated[str, typer.Option(help=f"The dataset whose format is used: {', '.join(FORMATS)}.")],
     output: Annotated[Path, typer.Option(help="The folder to make.")],
-    images: Annotated[int, typer.Option(min=2, help="How many images; a third of them are for testing.")] = 60,
+    images: Annotated[int, typer.Option(min=2, help="The number of images; a third of them are for testing.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same images.")] = 0,
     width: Annotated[int, _SIDE] = 320,
     height: Annotated[int, _SIDE] = 240,
@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """Draw a small crowded dataset, with exact boxes, in the format of a known one.
 
-    Parking lots, shelves and crowds, as the format's own data has them. Nothing is downloaded.
+    Parking lots, shelves or crowds, like the original data of the format. Nothing is downloaded.
 
     Example: python -m experiments generate --format carpk --output lots
     """

@@ -1,4 +1,4 @@
-"""`python -m experiments raw`: runs a detector once over its images and keeps what comes before the suppression."""
+"""`python -m experiments raw`: run a detector once over its images, and save its boxes before the suppression."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ def command(
     configuration: ConfigurationOption,
     data: Annotated[Path, typer.Option(help="The folder of its dataset.")],
     checkpoint: Annotated[Path, typer.Option(help="The trained detector: ours, or weights in torchvision's format.")],
-    output: Annotated[Path, typer.Option(help="The folder to write to; images that are there are not run again.")],
+    output: Annotated[Path, typer.Option(help="The folder to write to; images that exist there are not run again.")],
     images: ImagesOption = None,
     sweep_images: Annotated[
-        int, typer.Option(min=0, help="For the first N images the second stage also sees the proposals of the figures.")
+        int,
+        typer.Option(min=0, help="For the first N images, the second stage also gets the proposals of the figures."),
     ] = 100,
     all_proposals: Annotated[
-        bool, typer.Option("--all-proposals", help="The second stage sees all proposals: for settings of your own.")
+        bool, typer.Option("--all-proposals", help="The second stage gets all proposals, for your own settings.")
     ] = False,
     device: Annotated[str, typer.Option(help="Where to run it: cpu, cuda, ...")] = "cpu",
 ) -> None:
-    """Run a detector over the test images of its dataset, up to the suppression, and write what it puts out.
+    """Run a detector over the test images of its dataset, up to the suppression, and write its raw boxes.
 
-    Tables and figures are made of these files. Interrupted, the same command continues.
+    Tables and figures are made from these files. If interrupted, run the same command again to continue.
 
     Example: python -m experiments raw --configuration faster_rcnn-carpk-cpu --data carpk --checkpoint carpk.pt
     --output raw
@@ -57,7 +58,7 @@ def command(
         for number, image in enumerate(dataset.images[:count]):
             update(number, count)
             plain_id = re.sub(r"[^\w.-]", "_", image.id)
-            file = output / f"{number:06d}_{plain_id}.npz"  # by number, so that they keep their order
+            file = output / f"{number:06d}_{plain_id}.npz"  # numbered, to keep their order
             choose = None if all_proposals else proposals_for_second_stage(settings.suppressing, number < sweep_images)
             if not (file.exists() and _has_seen(raw_file.load(file), choose)):
                 raw_file.save(raw_of(model, image, choose=choose, device=device), file)
@@ -66,14 +67,14 @@ def command(
 
 
 def _has_seen(raw: Raw, choose: Choose | None) -> bool:
-    """Whether the second stage, if there is one, has seen all the proposals that are wanted now."""
+    """Whether the second stage, if there is one, has processed all proposals that are needed now."""
     if raw.second is None:
         return True
     return bool(raw.second.seen.all() if choose is None else raw.second.seen[choose(raw)].all())
 
 
 def _describe(output: Path, settings: Configuration, dataset: Dataset, checkpoint: Path, device: str) -> None:
-    """Write down what the folder holds; refuse one that holds something else."""
+    """Record what the folder contains; refuse a folder that contains something else."""
     about = {
         "configuration": settings.name,
         "dataset": settings.dataset,
@@ -85,5 +86,5 @@ def _describe(output: Path, settings: Configuration, dataset: Dataset, checkpoin
     output.mkdir(parents=True, exist_ok=True)
     if file.exists() and (found := json.loads(file.read_text(encoding="utf-8"))) != about:
         differing = ", ".join(name for name in about if found.get(name) != about[name])
-        raise ValueError(f"output must be a new folder, or one of the same run, got {output} with another {differing}")
+        raise ValueError(f"output must be a new folder or from the same run, got {output} with another {differing}")
     write(file, json.dumps(about, indent=2) + "\n")

@@ -17,17 +17,18 @@ from experiments.tables import TABLES
 
 def command(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(TABLES)}.")],
-    raw: Annotated[Path, typer.Option(help="A folder of raw boxes: that of the command raw, or anybody's.")],
+    raw: Annotated[Path, typer.Option(help="A folder of raw boxes: from the command raw, or from any other source.")],
     results: ResultsOption = RESULTS,
     images: ImagesOption = None,
     timed: TimedOption = 100,
 ) -> None:
-    """Measure one of the paper's tables and print it beside the paper's figures.
+    """Measure one of the paper's tables and print it next to the paper's numbers.
 
-    rpn: HNMS in place of an RPN's NMS. retina: HNMS before NMS. soft: HNMS before Soft-NMS. voc-coco: what the NMS
-    of an RPN costs where objects are few. Raw boxes without a second stage give recalls instead of mAP.
+    rpn: HNMS instead of an RPN's NMS. retina: HNMS before NMS. soft: HNMS before Soft-NMS. voc-coco: the cost of an
+    RPN's NMS with few objects. Raw boxes without a second stage give recalls instead of mAP.
 
-    Writes JSON and Markdown. Interrupted, the same command continues. It takes times: nothing else should run.
+    Writes JSON and Markdown. If interrupted, run the same command again to continue. It measures times, so nothing else
+    should run.
 
     Example: python -m experiments table rpn --raw raw/faster_rcnn-carpk
     """

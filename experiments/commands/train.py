@@ -1,4 +1,4 @@
-"""`python -m experiments train`: trains a detector, or goes on training it."""
+"""`python -m experiments train`: train a detector, or continue training it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": 
 def command(
     configuration: ConfigurationOption,
     data: Annotated[Path, typer.Option(help="The folder of its dataset.")],
-    checkpoint: Annotated[Path, typer.Option(help="The file to save to, and to go on from if it is there.")],
+    checkpoint: Annotated[Path, typer.Option(help="The file to save to, and to continue from if it exists.")],
     backbone_weights: Annotated[
-        Path | None, typer.Option(help="Weights of the backbone to start from: NPZ, or a file of torch.")
+        Path | None, typer.Option(help="Weights of the backbone to start from: NPZ, or a torch file.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="How many steps in all, in place of the epochs.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="The number of steps, instead of the epochs.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop after N minutes; the same command continues.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of images, flips and sampling.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed for the order of images, flips and sampling.")] = 0,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, ...")] = "cpu",
     precision: Annotated[str, typer.Option(help=f"{', '.join(_PRECISIONS)}.")] = "float32",
 ) -> None:
-    """Train a detector of the paper. Interrupted with Ctrl-C, the same command continues from the last checkpoint.
+    """Train one of the paper's detectors. After Ctrl-C, the same command continues from the last checkpoint.
 
     Example: python -m experiments train --configuration faster_rcnn-carpk-cpu --data carpk --checkpoint carpk.pt
     """
@@ -62,7 +62,7 @@ def command(
             now = sum(state.losses.values())
             loss = now if done == 0 else 0.98 * loss + 0.02 * now
             seconds, done = seconds + state.seconds, done + 1
-            description = f"loss {loss:.3f}, {seconds / done:.2f} s a step"
+            description = f"loss {loss:.3f}, {seconds / done:.2f} s per step"
             update(state.step, state.steps, description)
             if minutes is not None and time.monotonic() - start > 60 * minutes:
                 break

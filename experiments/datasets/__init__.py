@@ -1,8 +1,8 @@
-"""Datasets from their own files on disk: `load("carpk", root, "train")`.
+"""Load datasets from their original files on disk: `load("carpk", root, "train")`.
 
-One module a format reads and writes it; `SOURCES` is the table of what can be loaded. Byte order marks, carriage
-returns and blank lines are skipped. All else that is not as it must be raises one `DatasetError`, saying where, what
-is needed and what was found.
+Each format has a module that reads and writes it; `SOURCES` is the table of datasets. Byte order marks, carriage
+returns and blank lines are skipped. Everything else that is invalid raises a `DatasetError`, which says where it is,
+what is needed and what was found.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from experiments.datasets.common import (
 
 __all__ = ["SOURCES", "Counts", "Dataset", "DatasetError", "Drawing", "Image", "Source", "load"]
 
-#: In the root of a generated dataset: how it was drawn, and how much each split holds.
+#: The file in the root of a generated dataset: how it was drawn, and the size of each split.
 GENERATED = "generated.json"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset: where it comes from, how it must lie on disk, what reads it and how much it holds."""
+    """A dataset: where it comes from, its layout on disk, its reader and its size."""
 
     title: str
     url: str
     layout: str
     read: Callable[[Path, str], Contents]
-    splits: Mapping[str, Counts | None]  # None: anything goes
+    splits: Mapping[str, Counts | None]  # None: any size
     train: str  # the split that the paper trains on
-    test: str  # and the one that it evaluates on
-    write: Callable[[Path, str, Iterable[Drawing]], Counts] | None = None  # where such data can be drawn
-    scenes: tuple[str, ...] = ()  # then, what is drawn
+    test: str  # the split that it evaluates on
+    write: Callable[[Path, str, Iterable[Drawing]], Counts] | None = None  # if such data can be drawn
+    scenes: tuple[str, ...] = ()  # what is drawn
 
     def explained(self) -> str:
-        return f"{self.title} comes from {self.url} and must lie as {self.layout}"
+        return f"{self.title} comes from {self.url} and must have the layout {self.layout}"
 
 
 _DEVKIT = "data/Images/<id>.png (or .jpg), data/Annotations/<id>.txt, data/ImageSets/{train,test}.txt"
@@ -59,7 +59,7 @@ _CROWDHUMAN = Source(
     "https://www.crowdhuman.org",
     "Images/<ID>.jpg, annotation_{train,val}.odgt",
     crowdhuman.read,
-    # HNMS's paper says 4,730 validation images with 27 boxes each: a slip, for 127,716 / 4,730 = 27.0.
+    # HNMS's paper says 4,730 validation images with 27 boxes each: a slip, because 127,716 / 4,730 = 27.0.
     {"train": Counts(15_000, 438_792), "val": Counts(4_370, 127_716)},
     train="train",
     test="val",
@@ -74,7 +74,7 @@ def _crowdhuman(title: str, box: crowdhuman.BoxName) -> Source:
     return Source(f"{kind.title}, {title}", kind.url, kind.layout, read, kind.splits, kind.train, kind.test)
 
 
-#: Name -> dataset. Numbers of images and boxes are as published, with those that are ignored; None: not published.
+#: Name -> dataset. Numbers of images and boxes are as published, including ignored ones; None: not published.
 SOURCES: dict[str, Source] = {
     "carpk": Source(
         "CARPK",
@@ -179,18 +179,18 @@ SOURCES: dict[str, Source] = {
 
 
 def load(name: str, root: str | Path, split: str, *, require_counts: bool = False) -> Dataset:
-    """Read one split of a dataset and check it; the pixels stay on disk.
+    """Read one split of a dataset and check it; pixels stay on disk.
 
     Args:
         name: one of `SOURCES`.
-        root: the folder it is in; of a generated one the folder that was made.
+        root: the folder of the dataset.
         split: one of `SOURCES[name].splits`; `.train` and `.test` are the paper's.
-        require_counts: a number of images or boxes other than the published one (of a generated dataset: the drawn one)
-            is an error; otherwise it is a UserWarning.
+        require_counts: whether a number of images or boxes other than the published one (for a generated dataset, the
+            drawn one) is an error or a UserWarning.
 
     Raises:
-        DatasetError: with file and line, what it needs and what it got; where something is missing, also where the
-            data comes from and how it must lie.
+        DatasetError: with file and line, what is needed and what was found. If something is missing, also where the
+            data comes from and its layout.
     """
     if name not in SOURCES:
         raise DatasetError(f"name must be one of {', '.join(SOURCES)}, got {name!r}")
@@ -223,7 +223,7 @@ def _drawn_counts(file: Path, split: str) -> Counts:
 
 
 def _check_counts(dataset: Dataset, expected: Counts | None, root: Path, require: bool) -> None:
-    """Raise or warn if there are not as many images and boxes as there must be."""
+    """Raise or warn if the numbers of images and boxes are not as expected."""
     if expected is None:
         return
     got = Counts(len(dataset), None if expected.boxes is None else dataset.num_boxes)

@@ -1,4 +1,4 @@
-"""The devkit of CARPK and PUCPR+: `x1 y1 x2 y2 class` a line, and lists of images.
+"""The devkit of CARPK and PUCPR+: lines of `x1 y1 x2 y2 class`, and lists of images.
 
     data/Images/<id>.png (or .jpg)
     data/Annotations/<id>.txt
@@ -55,7 +55,7 @@ def _read_image(id: str, path: Path, annotation: Path) -> Image:
 
 
 def write(root: Path, split: str, drawings: Iterable[Drawing]) -> Counts:
-    """Write one split, images as PNG like the original."""
+    """Write one split, with images as PNG like the original."""
     data, ids, num_boxes = root / "data", [], 0
     for number, drawing in enumerate(drawings, 1):
         ids.append(f"{split}_{number:05}")

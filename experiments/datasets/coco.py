@@ -1,10 +1,11 @@
-"""COCO: one JSON file a split, with `images`, `annotations` and `categories`; boxes are x, y, width, height.
+"""COCO: one JSON file per split, with `images`, `annotations` and `categories`; boxes are x, y, width, height.
 
     annotations/instances_{train,val}2017.json
     {train,val}2017/<file_name>
 
 Other data in this format names file and folder differently. Labels are 1, 2, ... in the order of the categories' ids.
-Annotations with `iscrowd` are ignored, and so are boxes of zero width or height: the published files have a few.
+Annotations with `iscrowd` are ignored, and so are boxes of zero width or height, of which the published files have a
+few.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ from experiments.datasets.common import (
 )
 
 ANNOTATIONS, IMAGES = "annotations/instances_{split}2017.json", "{split}2017"
-#: Drawn kinds -> the ids and names that COCO has for them.
+#: Drawn kinds -> their ids and names in COCO.
 _CATEGORIES = {"person": (1, "person"), "car": (3, "car"), "van": (8, "truck"), "bottle": (44, "bottle")}
 
 
 @dataclass
 class _Rows:
-    """What the file says of one image."""
+    """What the file says about one image."""
 
     name: str
     size: Size
     boxes: list[list[float]] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
     ignore: list[bool] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)  # of the annotations
+    numbers: list[int] = field(default_factory=list)  # the numbers of the annotations
 
 
 def read(root: Path, split: str, annotations: str = ANNOTATIONS, images: str = IMAGES) -> Contents:
@@ -77,7 +78,7 @@ def _categories(file: Path, record: Any) -> tuple[tuple[str, ...], dict[int, int
         place = f"{file}, categories[{number}]"
         id = json_field(place, category, "id", int)
         if id in names:
-            raise DatasetError(f"{place}: an id must come once, got {id} again")
+            raise DatasetError(f"{place}: an id must be unique, got {id} again")
         names[id] = json_field(place, category, "name", str)
     return tuple(names[id] for id in sorted(names)), {id: label for label, id in enumerate(sorted(names), 1)}
 
@@ -89,7 +90,7 @@ def _images(file: Path, record: Any) -> dict[int, _Rows]:
         place = f"{file}, images[{number}]"
         id, name = json_field(place, image, "id", int), json_field(place, image, "file_name", str)
         if id in by_id or name in names:
-            raise DatasetError(f"{place}: id and file_name must come once, got {id} and {name!r} again")
+            raise DatasetError(f"{place}: id and file_name must be unique, got {id} and {name!r} again")
         names.add(name)
         width, height = (json_number(place, side, image.get(side)) for side in ("width", "height"))
         by_id[id] = _Rows(name, whole_size(place, width, height))

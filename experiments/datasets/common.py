@@ -16,30 +16,30 @@ from numpy.typing import NDArray
 Boxes: TypeAlias = NDArray[np.float32]
 Size: TypeAlias = tuple[int, int]  # width, height
 
-#: How names of images may end.
+#: The suffixes of images.
 SUFFIXES = (".png", ".jpg", ".jpeg")
 
 
 class DatasetError(ValueError):
-    """Data on disk is not what it must be. The message says where, what it needs and what it got."""
+    """Invalid data on disk. The message says where it is, what is needed and what was found."""
 
 
 class MissingError(DatasetError):
-    """A file or folder is not there."""
+    """A file or folder is missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Image:
     """One image and its annotation; the pixels stay on disk.
 
-    Boxes are as the file has them: they may be negative or leave the image, where the dataset's do.
+    Boxes are as in the file: in some datasets they may be negative or reach beyond the image.
     """
 
     id: str
     path: Path
-    size: Size | None  # None where the annotation does not say it
-    boxes: Boxes  # (N, 4) xyxy pixels; x2 > x1 and y2 > y1, except for some that are ignored
-    labels: NDArray[np.int64]  # (N,) from 1 on, as torchvision has them; 0: a region of no class, which is ignored
+    size: Size | None  # None if the annotation does not say it
+    boxes: Boxes  # (N, 4) xyxy pixels; x2 > x1 and y2 > y1, except for some ignored ones
+    labels: NDArray[np.int64]  # (N,) from 1, as in torchvision; 0: an ignored region without a class
     ignore: NDArray[np.bool_]  # (N,) removed in training, ignored in evaluation
 
     def pixels(self) -> NDArray[np.uint8]:
@@ -56,9 +56,9 @@ class Image:
         return pixels
 
     def targets(self, size: Size) -> tuple[Boxes, NDArray[np.int64]]:
-        """Boxes and labels to train on: without the ignored, cut at the border of an image of this width and height.
+        """Boxes and labels to train on: without ignored ones, clipped to an image of this width and height.
 
-        Boxes that lie outside, of which nothing is left, are removed.
+        Boxes that lie completely outside are removed.
         """
         boxes = np.clip(self.boxes, 0, np.array([*size, *size], np.float32))
         use = ~self.ignore & (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
@@ -79,7 +79,7 @@ class Dataset:
 
     @property
     def num_boxes(self) -> int:
-        """All boxes, also the ignored."""
+        """The number of all boxes, including ignored ones."""
         return sum(len(image.boxes) for image in self.images)
 
     def pixels(self, index: int) -> NDArray[np.uint8]:
@@ -92,7 +92,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Counts:
-    """How much a split holds; None where nobody published the number of boxes."""
+    """The size of a split; None if the number of boxes is not published."""
 
     images: int
     boxes: int | None
@@ -108,14 +108,14 @@ Contents: TypeAlias = tuple[tuple[str, ...], list[Image]]
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A drawn image with all that some format can say of it: what a writer gets. Boxes are xyxy whole pixels."""
+    """A drawn image with everything that a format can say about it, for writers. Boxes are xyxy whole pixels."""
 
     pixels: NDArray[np.uint8]  # (H, W, 3)
-    kinds: tuple[str, ...]  # of each object: car, van, bottle or person
-    boxes: NDArray[np.int64]  # (N, 4) around what can be seen of it
-    full_boxes: NDArray[np.int64]  # (N, 4) around all of it, also what is hidden or outside the image
-    visible: NDArray[np.float64]  # (N,) the share of it that can be seen
-    regions: NDArray[np.int64]  # (R, 4) where objects are too small to tell apart
+    kinds: tuple[str, ...]  # for each object: car, van, bottle or person
+    boxes: NDArray[np.int64]  # (N, 4) around its visible part
+    full_boxes: NDArray[np.int64]  # (N, 4) around all of it, including hidden parts and parts outside the image
+    visible: NDArray[np.float64]  # (N,) its visible share
+    regions: NDArray[np.int64]  # (R, 4) where objects are too small to distinguish
 
     @property
     def size(self) -> Size:
@@ -123,12 +123,12 @@ class Drawing:
 
     @property
     def hidden(self) -> list[bool]:
-        """Objects of which little can be seen: ignored in the formats that can say so."""
+        """Whether each object is mostly hidden; formats that can say so mark it as ignored."""
         return [bool(share < 0.4) for share in self.visible]
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        PIL.Image.fromarray(self.pixels).save(path, quality=92)  # of JPEG; PNG has none
+        PIL.Image.fromarray(self.pixels).save(path, quality=92)  # for JPEG; PNG ignores it
 
 
 def make_image(
@@ -153,32 +153,34 @@ def write_text(path: Path, text: str) -> None:
 
 
 def numbered_lines(path: Path) -> list[tuple[int, str]]:
-    """The lines of a file that are not blank, with their numbers from 1 on."""
+    """The non-blank lines of a file, with their numbers from 1."""
     lines = (line.strip() for line in read_text(path).split("\n"))
     return [(number, line) for number, line in enumerate(lines, 1) if line]
 
 
 def listed_ids(path: Path) -> list[str]:
-    """The ids in a list of images, one a line."""
+    """The ids in a list of images, one per line."""
     lines = numbered_lines(path)
     if not lines:
         raise DatasetError(f"{path} must list at least one image, got an empty file")
     first: dict[str, int] = {}
     for number, line in lines:
         if line in first:
-            raise DatasetError(f"{path}, line {number}: an id must be listed once, got {line!r} of line {first[line]}")
+            raise DatasetError(
+                f"{path}, line {number}: an id must be listed once, got {line!r} again, as in line {first[line]}"
+            )
         first[line] = number
     return list(first)
 
 
 def numbers(place: str, names: Sequence[str], fields: Sequence[str]) -> list[float]:
-    """The numbers of one line, which has so many."""
+    """The numbers of one line, with these names."""
     if len(fields) != len(names):
-        raise DatasetError(f"{place}: must be {len(names)} fields ({' '.join(names)}), got {len(fields)}")
+        raise DatasetError(f"{place}: must have {len(names)} fields ({' '.join(names)}), got {len(fields)}")
     values = []
     for name, field in zip(names, fields, strict=True):
         try:
-            values.append(float(field if "_" not in field else "no number"))  # to Python, 1_0 is one
+            values.append(float(field if "_" not in field else "no number"))  # Python accepts 1_0
         except ValueError:
             raise DatasetError(f"{place}: {name} must be a number, got {field!r}") from None
     return values
@@ -220,7 +222,7 @@ def checked_boxes(values: Iterable[Sequence[float]], place: Callable[[int], str]
     Boxes of zero width or height pass only if `empty`: published files of some datasets have a few.
     """
     boxes = np.array(values, np.float64).reshape(-1, 4)
-    far = ~(np.abs(boxes) <= _FARTHEST).all(axis=1)  # NaN, too
+    far = ~(np.abs(boxes) <= _FARTHEST).all(axis=1)  # also NaN
     low, high = boxes[:, :2], boxes[:, 2:]
     flat = ((high < low) if empty else (high <= low)).any(axis=1)
     for bad, need in ((far, f"finite coordinates within {_FARTHEST:.0f}"), (flat, "x2 > x1 and y2 > y1")):
@@ -239,7 +241,7 @@ def whole_size(place: str, width: float, height: float) -> Size:
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """The files of a folder by name: one look at the disk for all of them."""
+    """The files of a folder by name, with one listing for all."""
     if not folder.is_dir():
         raise MissingError(f"{folder} must be a folder, got {'a file' if folder.exists() else 'nothing'}")
     with os.scandir(folder) as entries:
@@ -247,7 +249,7 @@ def files_in(folder: Path) -> dict[str, Path]:
 
 
 def images_by_id(folder: Path) -> dict[str, Path]:
-    """The images of a folder, by their names without the suffix."""
+    """The images of a folder by name without suffix."""
     images: dict[str, Path] = {}
     for name, path in files_in(folder).items():
         stem, suffix = os.path.splitext(name)
@@ -260,7 +262,7 @@ def images_by_id(folder: Path) -> dict[str, Path]:
 
 
 def image_path(images: dict[str, Path], name: str, folder: Path, place: str) -> Path:
-    """The image of this id or name, which must be in the folder."""
+    """The image with this id or name, which must be in the folder."""
     if name not in images:
         raise MissingError(f"{place}: image {name!r} must be in {folder}, got no such file")
     return images[name]

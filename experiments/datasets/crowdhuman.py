@@ -1,12 +1,11 @@
-"""CrowdHuman: `.odgt` files, a JSON object a line, with three boxes (x, y, width, height) for each person.
+"""CrowdHuman: `.odgt` files with one JSON object per line, and three boxes (x, y, width, height) for each person.
 
     Images/<ID>.jpg
     annotation_{train,val}.odgt
 
-`vbox` is around what can be seen of a person, `fbox` around the whole body, `hbox` around the head. Boxes may be
-negative or leave the image, and stay as they are here: `Image.targets` cuts them at the border, for training. The tag
-*mask*, a region of many people or of none, and `extra.ignore` are ignored; so are, of the heads, those with
-`head_attr.ignore`.
+`vbox` is around the visible part of a person, `fbox` around the whole body, `hbox` around the head. Boxes may be
+negative or reach beyond the image, and are not changed here: `Image.targets` clips them for training. The tag *mask*, a
+region of many people or of none, and `extra.ignore` are ignored. Heads with `head_attr.ignore` are ignored too.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def read(root: Path, split: str, box: BoxName = "vbox") -> Contents:
         record = _parsed(place, line)
         id = json_field(place, record, "ID", str)
         if id in images:
-            raise DatasetError(f"{place}: an ID must come once, got {id!r} again")
+            raise DatasetError(f"{place}: an ID must be unique, got {id!r} again")
         images[id] = _image(id, image_path(paths, id, folder, place), record, place, box)
     return CLASSES, list(images.values())
 

@@ -1,4 +1,4 @@
-"""SKU-110K: a CSV file a split without header, `name,x1,y1,x2,y2,class,width,height` a line.
+"""SKU-110K: one CSV file per split, without a header, with lines of `name,x1,y1,x2,y2,class,width,height`.
 
     images/<name>
     annotations/annotations_{train,val,test}.csv
@@ -35,7 +35,7 @@ _FIELDS = ("x1", "y1", "x2", "y2", "width", "height")
 
 @dataclass
 class _Rows:
-    """What the file says of one image."""
+    """What the file says about one image."""
 
     size: Size
     boxes: list[list[float]] = field(default_factory=list)
@@ -57,7 +57,7 @@ def read(root: Path, split: str) -> Contents:
 def _read_line(by_name: dict[str, _Rows], place: str, number: int, line: str) -> None:
     fields = line.split(",")
     if len(fields) != 8:
-        raise DatasetError(f"{place}: must be 8 fields (name,x1,y1,x2,y2,class,width,height), got {len(fields)}")
+        raise DatasetError(f"{place}: must have 8 fields (name,x1,y1,x2,y2,class,width,height), got {len(fields)}")
     name, label = fields[0].strip(), fields[5].strip()
     if label not in CLASSES:
         raise DatasetError(f"{place}: class must be {CLASSES[0]!r}, got {label!r}")
@@ -77,7 +77,7 @@ def _image(name: str, rows: _Rows, paths: dict[str, Path], folder: Path, file: P
 
 
 def write(root: Path, split: str, drawings: Iterable[Drawing]) -> Counts:
-    """Write one split; every image must have an object, for the format cannot say that there is none."""
+    """Write one split; every image must have an object, because the format has no images without objects."""
     lines, num_images = [], 0
     for number, drawing in enumerate(drawings):
         name = f"{split}_{number}.jpg"

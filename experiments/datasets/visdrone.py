@@ -1,10 +1,10 @@
-"""VisDrone-DET: `x,y,width,height,score,category,truncation,occlusion` a line; a comma may follow.
+"""VisDrone-DET: lines of `x,y,width,height,score,category,truncation,occlusion`; a comma may follow.
 
     VisDrone2019-DET-{train,val,test-dev}/images/<id>.jpg
     VisDrone2019-DET-{train,val,test-dev}/annotations/<id>.txt
 
-Category 0 (ignored regions), category 11 (others) and score 0 are ignored, and so are boxes of zero width or height:
-the published files have a few.
+Category 0 (ignored regions), category 11 (others) and score 0 are ignored, and so are boxes of zero width or height, of
+which the published files have a few.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CATEGORIES = {"person": 1, "car": 4, "van": 5}
 
 
 def read(root: Path, split: str) -> Contents:
-    """Read one split, by the order of the names. A file without lines is an image without objects."""
+    """Read one split, in the order of names. A file without lines is an image without objects."""
     folder = root / f"VisDrone2019-DET-{split}"
     annotations = [path for path in files_in(folder / "annotations").values() if path.suffix == ".txt"]
     paths = images_by_id(folder / "images")

@@ -1,10 +1,10 @@
-"""Pascal VOC: an XML file an image, and lists of images.
+"""Pascal VOC: one XML file per image, and lists of images.
 
     JPEGImages/<id>.jpg
     Annotations/<id>.xml
     ImageSets/Main/{train,val,trainval,test}.txt
 
-Pixels are numbered from 1, and `xmax`, `ymax` are the last that belong to the box: here it reaches from `xmin - 1` to
+Pixels are numbered from 1, and `xmax`, `ymax` are the last pixels of the box: here it reaches from `xmin - 1` to
 `xmax`. Objects marked as difficult are ignored.
 """
 
@@ -41,7 +41,7 @@ _NAMES = {"car": "car", "van": "car", "bottle": "bottle", "person": "person"}
 
 
 def read(root: Path, split: str, classes: Sequence[str] = CLASSES) -> Contents:
-    """Read one split; other data in this format has classes of its own."""
+    """Read one split; other data in this format has its own classes."""
     list_file, folder = root / "ImageSets" / "Main" / f"{split}.txt", root / "JPEGImages"
     paths = images_by_id(folder)
     labels = {name: label for label, name in enumerate(classes, 1)}
@@ -72,7 +72,7 @@ def _read_image(id: str, path: Path, file: Path, known: dict[str, int]) -> Image
 
 def _parsed(file: Path) -> ElementTree.Element:
     text = read_text(file)
-    if "<!DOCTYPE" in text:  # entities can make a small file grow without end
+    if "<!DOCTYPE" in text:  # entities can make a small file grow without limit
         raise DatasetError(f"{file} must be XML without a DOCTYPE, got one")
     try:
         annotation = ElementTree.fromstring(text)
@@ -91,7 +91,7 @@ def _text(place: str, element: ElementTree.Element, path: str) -> str:
 
 
 def _flag(place: str, element: ElementTree.Element, name: str) -> bool:
-    """True or false; false where it is not said."""
+    """True or false; false if it is missing."""
     text = element.findtext(name, "0").strip()
     if text not in ("0", "1"):
         raise DatasetError(f"{place}: {name} must be 0 or 1, got {text!r}")
@@ -99,7 +99,7 @@ def _flag(place: str, element: ElementTree.Element, name: str) -> bool:
 
 
 def write(root: Path, split: str, drawings: Iterable[Drawing]) -> Counts:
-    """Write one split: hidden objects are difficult."""
+    """Write one split: hidden objects are marked as difficult."""
     ids, num_boxes = [], 0
     for number, drawing in enumerate(drawings, 1):
         ids.append(f"{split}_{number:06}")

@@ -1,4 +1,4 @@
-"""hashnms: fast and simple non-maximum suppression for crowded scenes, by hashing boxes."""
+"""hashnms: fast, exact non-maximum suppression for crowded scenes."""
 
 __version__ = "0.1.0"
 
@@ -6,8 +6,8 @@ try:
     from hashnms import _core as _core
 except ImportError as error:
     raise ImportError(
-        "hashnms's compiled core is missing: was the package built? From a checkout, run `pip install .` "
-        "and leave its src folder off sys.path."
+        "hashnms's compiled core is missing: was the package built? In a checkout, run `pip install .` "
+        "and keep its src folder off sys.path."
     ) from error
 
 from importlib import import_module as _import_module
@@ -61,7 +61,7 @@ __all__ = [
     "weighted_boxes_fusion",
 ]
 
-#: Parts that are imported on first use, and what each needs.
+#: Modules that are imported on first use, and the packages that each needs.
 _PARTS = {
     "cluster": ("ray", "pandas", "pyarrow", "msgspec"),
     "detectors": ("torchvision",),
@@ -71,7 +71,7 @@ _PARTS = {
     "tables": ("pyarrow",),
     "torch": ("torch",),
 }
-_EXTRAS = {"cluster": "ray"}  #: where the extra is not named as the part
+_EXTRAS = {"cluster": "ray"}  #: where the extra and the module have different names
 
 if TYPE_CHECKING:
     from hashnms import cluster as cluster
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from hashnms import scenes as scenes
     from hashnms import tables as tables
     from hashnms import torch as torch
-else:  # checkers would take any name for one of the package
+else:  # type checkers would accept any name as an attribute
 
     def __getattr__(name: str) -> object:
         if name not in _PARTS:
@@ -89,7 +89,7 @@ else:  # checkers would take any name for one of the package
         try:
             return _import_module(f"hashnms.{name}")
         except ModuleNotFoundError as error:
-            # Not an AttributeError: the part is there, and hasattr should say what it needs rather than False.
+            # Not an AttributeError: with one, hasattr would return False instead of saying which package is missing.
             if error.name not in _PARTS[name]:
                 raise
             extra = _EXTRAS.get(name, name)
@@ -97,5 +97,5 @@ else:  # checkers would take any name for one of the package
 
 
 def __dir__() -> list[str]:
-    # Parts that cannot be imported are left out: help() and inspect.getmembers() ask for every name here.
+    # Modules that cannot be imported are left out: help() and inspect.getmembers() read every name listed here.
     return sorted([*globals(), *(part for part, needed in _PARTS.items() if all(map(_find_spec, needed)))])

@@ -1,4 +1,4 @@
-"""Columns of Arrow tables as the arrays that the core takes, without a copy where one chunk has the right type."""
+"""Columns of Arrow tables as arrays for the core, without a copy where a single chunk has the right type."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Arrays:
-    """The numbers of a table: boxes, scores, labels and images; rows with a null are noted."""
+    """The boxes, scores, labels and images of a table, and which rows have nulls."""
 
     boxes: Array  #: (N, 4); NaN where there is a null
     scores: Array
-    labels: Array | None  #: numbers that are equal where the labels are
+    labels: Array | None  #: numbers that are equal where the labels are equal
     images: Array | None
-    nulls: dict[str, Array]  #: column -> mask of its nulls (of lists: also of those that have not four numbers)
+    nulls: dict[str, Array]  #: column -> mask of its nulls, and of lists that do not have four numbers
 
     @classmethod
     def of(cls, table: pa.Table, columns: Columns) -> Arrays:
-        """Those of these columns."""
+        """The arrays of these columns."""
         nulls: dict[str, Array] = {}
         if len(columns.boxes) == 1:
             boxes = _lists(table, columns.boxes[0], nulls)
@@ -61,7 +61,7 @@ class Arrays:
         return suppression(self.boxes, self.scores, self.labels, self.images, box_format=columns.box_format)
 
     def _problems(self, columns: Columns) -> list[tuple[str, Any, str, Any]]:
-        """What rows can have that is wrong: the column, a mask of such rows, what is needed, and the values."""
+        """Possible problems of rows: the column, a mask of the bad rows, what is needed, and the values."""
         box_name = ", ".join(columns.boxes)
         first, second = self.boxes[:, :2], self.boxes[:, 2:]
         inverted = second < (first if columns.box_format == "xyxy" else 0)
@@ -89,16 +89,16 @@ class Arrays:
 
 
 class Numbering:
-    """Whole numbers for values of any type, the same for the same value in all tables that come one after another."""
+    """Whole numbers for values of any type; equal values get equal numbers in all tables of a sequence."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Any, int]] = {}
 
     def numbered(self, table: pa.Table, names: Iterable[str | None]) -> pa.Table:
-        """The table with numbers in these columns; integers stay as they are."""
+        """Replace the values of these columns by numbers; integers stay as they are."""
         for name in names:
             if name is None or (kinds.is_integer(table.column(name).type) and table.column(name).type != pa.uint64()):
-                continue  # uint64 may be larger than what numbers may be
+                continue  # uint64 values may be too large for int64
             encoded = table.column(name).combine_chunks().dictionary_encode()
             known = self._known.setdefault(name, {})
             codes = np.array(
@@ -109,13 +109,13 @@ class Numbering:
         return table
 
 
-_ROWS_AT_A_TIME = 2**20  #: more are no faster, and take memory
+_ROWS_AT_A_TIME = 2**20  #: more is not faster, and takes memory
 
 
 def parts_by_image(table: pa.Table, columns: Columns) -> Iterator[tuple[NDArray[np.int64], Arrays]]:
-    """The table in parts that hold whole images: the rows of each, increasing, and their numbers.
+    """Divide the table into parts with whole images: the increasing rows of each part, and their arrays.
 
-    Where the rows of an image follow each other, parts are slices. Else rows are chosen by a hash of their image.
+    Where the rows of each image are consecutive, parts are slices. Otherwise rows are chosen by a hash of their image.
     """
     if columns.image is None or len(table) <= _ROWS_AT_A_TIME or table.column(columns.image).null_count:
         yield np.arange(len(table)), Arrays.of(table, columns)
@@ -134,7 +134,7 @@ def parts_by_image(table: pa.Table, columns: Columns) -> Iterator[tuple[NDArray[
         return
     count = -(-len(table) // _ROWS_AT_A_TIME)
     part_of = np.empty(len(table), np.uint16)
-    for first in range(0, len(table), _ROWS_AT_A_TIME):  # the product takes eight bytes a row
+    for first in range(0, len(table), _ROWS_AT_A_TIME):  # the product takes eight bytes per row
         some: Any = arrays.images[first : first + _ROWS_AT_A_TIME]  # type: ignore[index]
         mixed = some.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
         part_of[first : first + len(some)] = mixed % np.uint64(count)
@@ -144,7 +144,7 @@ def parts_by_image(table: pa.Table, columns: Columns) -> Iterator[tuple[NDArray[
 
 
 def _borders_between_images(images: Array) -> Any:
-    """Where one image ends and the next begins, and the end; None if an image comes back after another."""
+    """Where one image ends and the next begins, and the end; None if the rows of an image are not consecutive."""
     differ = images[1:] != images[:-1]
     if np.count_nonzero(differ) > len(images) // 4:
         return None
@@ -154,7 +154,7 @@ def _borders_between_images(images: Array) -> Any:
 
 
 class BadRow(ValueError):
-    """A row of a table that is not legal: which, in which column, what it needs and what it has."""
+    """A bad row of a table: its number, the column, what it needs and what it has."""
 
     def __init__(self, column: str, row: int, need: str, values: Any, count: int) -> None:
         self.column, self.row, self.need, self.count = column, row, need, count
@@ -173,7 +173,7 @@ def _number_chunks(table: pa.Table, name: str, nulls: dict[str, Array]) -> tuple
     """The type of a column of numbers, and its chunks; NaN where there is a null."""
     column = table.column(name)
     kind = column.type
-    if kinds.is_decimal(kind) or kinds.is_null(kind):  # null: of an empty dataframe, or of nothing else
+    if kinds.is_decimal(kind) or kinds.is_null(kind):  # null: an empty dataframe, or only nulls
         column = column.cast(pa.float64())
     elif not (kinds.is_floating(kind) or kinds.is_integer(kind)):
         raise TypeError(f"column {name} must hold numbers, got {kind}")
@@ -207,7 +207,7 @@ def _lists(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
 
 
 def _boxes_of_chunk(chunk: Any) -> tuple[Array, Any]:
-    """The boxes of one chunk of lists, and which of them are none."""
+    """The boxes of one chunk of lists, and a mask of lists that are not boxes."""
     if kinds.is_fixed_size_list(chunk.type):
         starts = np.arange(chunk.offset, chunk.offset + len(chunk), dtype=np.int64) * chunk.type.list_size
         lengths = np.full(len(chunk), chunk.type.list_size)
@@ -229,7 +229,7 @@ def _boxes_of_chunk(chunk: Any) -> tuple[Array, Any]:
 
 
 def _codes(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
-    """A column of any type as integers that are equal where its values are."""
+    """A column of any type as integers that are equal where its values are equal."""
     column = table.column(name)
     if column.null_count:
         nulls[name] = column.is_null().to_numpy()
@@ -244,7 +244,7 @@ def _codes(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
 
 
 def _joined(parts: list[Array], dtype: Any) -> Array:
-    """Arrays one after another; an empty one of this type if there are none."""
+    """Concatenate arrays; an empty array of this type if there are none."""
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, dtype)

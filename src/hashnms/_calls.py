@@ -1,10 +1,10 @@
 """How a call reaches the core: one `CoreCall` for each of its functions, in the table at the end.
 
-A public function that is given arrays tries the core on them as they are. All else takes the one slow path, `answer`:
+A public function passes NumPy arrays straight to the core. Everything else takes the one slow path, `answer`:
 
-- tensors go to the op of the same name in `hashnms.torch.ops`, which tries the core on CPU tensors as they are, too;
-- what the core did not take, and lists, are checked and converted, and go to the core once;
-- what it refuses even then has an illegal number in it, and `explain` raises the error that says which.
+- tensors go to the op of the same name in `hashnms.torch.ops`, which also passes CPU tensors straight to the core;
+- lists, and arrays that the core refused, are checked, converted and passed to the core once;
+- if the core refuses them again, they contain an illegal number, and `explain` raises the error that says which.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from hashnms._validate import Array
 
 @dataclass(frozen=True)
 class CoreCall:
-    """A function of the core, and what to do with arguments that it does not take: arrays first, then settings."""
+    """A function of the core, and how to handle arguments that it refuses: arrays first, then settings."""
 
-    name: str  #: of the function, and of its op
-    core: Callable[..., Any]  #: returns None for what it does not take
-    arrays: Callable[..., tuple[Any, ...]]  #: converts the arrays, or says why it cannot
-    settings: tuple[Callable[[Any], Any], ...]  #: the same for each setting
-    explain: Callable[..., None]  #: says what is wrong with converted arguments that the core does not take
+    name: str  #: the name of the function and of its op
+    core: Callable[..., Any]  #: returns None for arguments that it refuses
+    arrays: Callable[..., tuple[Any, ...]]  #: converts the arrays, or raises an error
+    settings: tuple[Callable[[Any], Any], ...]  #: convert each setting, or raise an error
+    explain: Callable[..., None]  #: raises the error for converted arguments that the core refuses
 
     def answer(self, boxes: Any, *arguments: Any) -> Any:
-        """What a public function returns where the core was not tried or did not take the arguments."""
+        """The result of a public function where the core was not tried or refused the arguments."""
         if _tensors.is_tensor(boxes):
             return getattr(_tensors.ops, self.name)(boxes, *arguments)
         return self.converted(boxes, *arguments)
 
     def converted(self, *arguments: Any, rows: Any = None) -> Any:
-        """The answer to arrays, lists and CPU tensors, as arrays. Errors call the boxes' rows `rows`, if given."""
+        """The result for arrays, lists and CPU tensors, as arrays. Errors use the row numbers in `rows`, if given."""
         num_arrays = len(arguments) - len(self.settings)
         settings = self.checked(*arguments[num_arrays:])
         arrays = self.arrays(*arguments[:num_arrays])
         result = self.core(*arrays, *settings)
         if result is None:
             self.explain(*arrays, *settings, rows=rows)
-            raise AssertionError(f"the core did not take legal arguments of {self.name}")
+            raise AssertionError(f"the core refused legal arguments of {self.name}")
         return result
 
     def checked(self, *settings: Any) -> list[Any]:
-        """Settings as the core takes them."""
+        """Settings in the types that the core takes."""
         return [check(setting) for check, setting in zip(self.settings, settings, strict=True)]
 
 

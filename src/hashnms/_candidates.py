@@ -1,4 +1,4 @@
-"""The boxes that a step of a `Suppression` chooses from, and what it can ask of them."""
+"""The boxes that a step of a `Suppression` chooses from, and the operations on them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hashnms.merging import fuse_clusters, merge_groups
 
 
 class Candidates(NamedTuple):
-    """Arrays as the core takes them, by increasing row of the input: ties go by row at every step.
+    """Arrays in the core's types, by increasing input row, so that ties go by row in every step.
 
-    The verbs `hnms`, `nms`, `soft_nms` and `top` return places among the candidates, by decreasing score, ties to the
-    lower place, and the scores that these boxes have from then on. `most` means that the first so many of an image
-    will do. `merge` and `fuse` return the boxes as well, which they change. Those of `hashnms.torch.device` are tensors
-    with the same verbs.
+    The methods `hnms`, `nms`, `soft_nms` and `top` return places among the candidates, by decreasing score, ties to the
+    lower place, and the new scores of these boxes. `most`: only the first this many of each image are needed. `merge`
+    and `fuse` also return the boxes, which they change. `hashnms.torch.device` has candidates that are tensors, with
+    the same methods.
     """
 
     boxes: Any
@@ -26,7 +26,7 @@ class Candidates(NamedTuple):
     labels: Any
     images: Any
     box_format: BoxFormatName
-    rows: Any = None  #: in the input; None for all of it
+    rows: Any = None  #: rows in the input; None for all
 
     def hnms(self, alpha: float, num_hashes: int, most: int | None) -> tuple[Any, Any]:
         """As `hashnms.hnms`."""
@@ -46,7 +46,7 @@ class Candidates(NamedTuple):
     def top(
         self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
     ) -> tuple[Any, Any]:
-        """Those with a score above the threshold, the best of each label of an image, the best of an image."""
+        """The boxes above the score threshold, at most `of_label` of each label and `in_all` of each image."""
         return self._with_scores(self._by_core(TOP_K, score_threshold, of_label, in_all))
 
     def merge(
@@ -59,22 +59,22 @@ class Candidates(NamedTuple):
         *,
         transitive: bool = False,
     ) -> tuple[Any, Any, Any]:
-        """As `hashnms.nmm` and `hashnms.vote`."""
+        """Merge as `hashnms.nmm` and `hashnms.vote` do."""
         call = JOIN if transitive else NMS_SUPPRESSOR
         _, suppressor = self._by_core(call, iou_threshold, None, most, metric, inclusive)
         places, boxes, scores = self._by_arrays(_merged, suppressor, how)
         return places, scores, boxes
 
     def fuse(self, iou_threshold: float, confidence: ConfidenceName, most: int | None) -> tuple[Any, Any, Any]:
-        """As `hashnms.weighted_boxes_fusion` of one model; the place of a fused box is that of its first."""
-        self.top(in_all=0)  # the core says which number is not legal
+        """Fuse as `hashnms.weighted_boxes_fusion` does with one model; a fused box has the place of its first box."""
+        self.top(in_all=0)  # the core reports illegal numbers
         places, boxes, scores = (
             self._first(values, most) for values in self._by_arrays(_fused, iou_threshold, confidence)
         )
         return places, scores, boxes
 
     def take(self, places: Any, scores: Any, boxes: Any = None) -> Candidates:
-        """What a verb has returned, as candidates of the next step."""
+        """The result of a method as the candidates of the next step."""
         order = places.argsort()
         places = places[order]
         labels, images = (None if values is None else values[places] for values in (self.labels, self.images))
@@ -86,7 +86,7 @@ class Candidates(NamedTuple):
         return places if self.rows is None else self.rows[places]
 
     def _first(self, places: Any, most: int | None) -> Any:
-        """No more than will do, where that is easily said."""
+        """At most `most` places, where that is easy to tell."""
         return places[:most] if self.images is None else places
 
     def _with_scores(self, places: Any) -> tuple[Any, Any]:

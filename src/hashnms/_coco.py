@@ -29,7 +29,7 @@ def evaluator() -> Any:
 
 @dataclass(frozen=True)
 class Curves:
-    """What the evaluator measures; -1 where there is no truth."""
+    """What the evaluator measures; -1 where there is no ground truth."""
 
     precision: Array  # (IoU, recall, label, area range, most detections)
     recall: Array  # (IoU, label, area range, most detections)
@@ -37,7 +37,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Task:
-    """Detections and truth that fit together, with the labels and images of both."""
+    """Matching detections and ground truth, with the labels and images of both."""
 
     found: Detections
     truth: Truth
@@ -48,7 +48,7 @@ class Task:
 
     @classmethod
     def of(cls, found: Detections, truth: Truth) -> Task:
-        """Checked: an error says what does not fit."""
+        """Check that both match; an error says what does not."""
         _validate.finite_rows(found.boxes)
         _validate.finite_scores(found.scores)
         labels = _of_both("labels", found.labels, truth.labels, len(found), len(truth))
@@ -56,7 +56,7 @@ class Task:
         return cls(found, truth, *labels, *images)
 
     def labels(self) -> Array:
-        """Those of the truth, sorted: the labels that count."""
+        """The labels that count: those of the ground truth, sorted."""
         return np.unique(self.truth_labels[~self.truth.ignore])
 
     def curves(
@@ -68,7 +68,7 @@ class Task:
         ranges: dict[str, list[float]],
         ignore_by_label: bool,
     ) -> Curves:
-        """Precision and recall of these labels, sorted, each with truth, in areas of these ranges."""
+        """Precision and recall for these labels and area ranges. Labels are sorted, and each has ground truth."""
         library = evaluator()
         rows = self._best_rows(labels, max_detections[-1])
         truth_rows, truth_labels = self._truth_rows(labels, rows, ignore_by_label)
@@ -104,7 +104,7 @@ class Task:
         return Curves(np.asarray(run.eval["precision"]), np.asarray(run.eval["recall"]))
 
     def _best_rows(self, labels: Array, most: int) -> Array:
-        """The detections that count: the best of each image and label, in the order of the input among equals."""
+        """The detections that count: the best of each image and label; ties in the order of the input."""
         rows = np.flatnonzero(np.isin(self.found_labels, labels))
         rows = rows[np.lexsort((-self.found.scores[rows], self.found_labels[rows], self.found_images[rows]))]
         places = np.arange(len(rows))
@@ -113,9 +113,9 @@ class Task:
         return best
 
     def _truth_rows(self, labels: Array, found_rows: Array, ignore_by_label: bool) -> tuple[Array, Array]:
-        """The rows of the truth that count and their labels. A region for all labels stands once for each.
+        """The rows of the ground truth that count, and their labels.
 
-        It stands only for labels that were found in its image: it does nothing for others.
+        An ignored region for all labels is repeated for each label that was detected in its image; others need none.
         """
         for_all = np.zeros(len(self.truth), bool) if ignore_by_label else self.truth.ignore
         rows = np.flatnonzero(np.isin(self.truth_labels, labels) & ~for_all)
@@ -134,19 +134,19 @@ class Task:
 
 
 def _of_both(name: str, found: Any, truth: Any, num_found: int, num_truth: int) -> tuple[Array, Array]:
-    """Those of detections and of truth: given for both or for neither."""
+    """The values of detections and of ground truth: given for both or for neither."""
     if found is None and truth is None:
         return np.zeros(num_found, np.int64), np.zeros(num_truth, np.int64)
     if found is None or truth is None:
         without = "detections" if found is None else "ground truth"
         raise ValueError(
-            f"{name} must be given of both detections and ground truth or of neither, got None of {without}"
+            f"{name} must be given for both detections and ground truth or for neither, got None for {without}"
         )
     return found, truth
 
 
 def _begins(images: Array, labels: Array) -> Array:
-    """Where the next image or label begins, of rows sorted by them."""
+    """Where the next image or label begins, in rows sorted by both."""
     begins = np.ones(len(images), bool)
     begins[1:] = (images[1:] != images[:-1]) | (labels[1:] != labels[:-1])
     return begins
@@ -155,7 +155,7 @@ def _begins(images: Array, labels: Array) -> Array:
 def _annotations(
     boxes: Array, labels: Array, images: Array, areas: Array | None, name: str, values: Array
 ) -> list[dict[str, Any]]:
-    """The dicts of COCO, with a value of this name. Areas are those of the boxes if they are not given."""
+    """COCO's dicts, with a value of this name. Areas are those of the boxes if not given."""
     boxes = boxes.astype(np.float64)
     boxes[:, 2:] -= boxes[:, :2]
     areas = boxes[:, 2] * boxes[:, 3] if areas is None else areas

@@ -1,7 +1,7 @@
-"""Kinds of tables: how each gives columns to Arrow, and how rows are taken from it. None of their packages is imported.
+"""Kinds of tables: how columns become Arrow, and how rows are taken. None of their packages is imported here.
 
-A kind is told by the package and the name of its class. What is not known here but speaks Arrow (`__arrow_c_stream__`)
-is read all the same, and comes back as an Arrow table.
+A kind is recognized by the package and the name of its class. Other objects with `__arrow_c_stream__` are read too, and
+come back as Arrow tables.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Rows = NDArray[np.int64]
 class Kind:
     """What one kind of table can do."""
 
-    arrow: Callable[[Any, Sequence[str] | None], pa.Table]  #: as an Arrow table, these columns of it or all
-    take: Callable[[Any, Rows, dict[str, Any]], Any]  #: these rows of it, with these new columns in place of the old
-    names: Callable[[Any], list[str]] | None  #: of its columns; None: those of the Arrow table
+    arrow: Callable[[Any, Sequence[str] | None], pa.Table]  #: converts these columns, or all, to an Arrow table
+    take: Callable[[Any, Rows, dict[str, Any]], Any]  #: takes rows, and replaces some columns
+    names: Callable[[Any], list[str]] | None  #: of its columns; None: the names in the Arrow table
     reads_once: bool = False  #: a stream, or a query whose rows may come in another order next time
 
 
@@ -43,7 +43,7 @@ def kind_of(table: Any) -> Kind:
 
 
 def replaced(table: pa.Table, new: dict[str, Any]) -> pa.Table:
-    """An Arrow table with new numbers in some columns, in the types that these have; (K, 4) ones in one of lists."""
+    """An Arrow table with new numbers in some columns, in the columns' types; (K, 4) numbers become lists."""
     for name, values in new.items():
         index = table.schema.get_field_index(name)
         field = table.schema.field(index)
@@ -64,7 +64,7 @@ def _lists(rows: Any, kind: Any) -> Any:
 
 
 def taken(table: pa.Table, rows: Rows, new: dict[str, Any]) -> pa.Table:
-    """Rows of an Arrow table: by a mask where they increase, which never joins chunks of text."""
+    """Take rows of an Arrow table. Increasing rows are taken by a mask, which never joins chunks of text."""
     if len(rows) == 0 or (np.diff(rows) > 0).all():
         mask = np.zeros(len(table), bool)
         mask[rows] = True
@@ -90,9 +90,9 @@ def _take_of_pandas(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
 
 
 def _pandas_column(old: Any, values: Any, index: Any) -> Any:
-    """New numbers as a column of the type of the old one; rows of them as what the old rows are: lists, arrays ..."""
+    """New numbers as a column of the old column's type; (K, 4) numbers become lists or arrays, as the old rows were."""
     if values.ndim == 1:
-        return type(old)(values, index=index).astype(old.dtype).array  # not by index: it may have a value twice
+        return type(old)(values, index=index).astype(old.dtype).array  # not by index: it may have duplicates
     kind = type(old.iloc[0]) if len(old) else list
     return [row if kind is np.ndarray else kind(row.tolist()) for row in values]
 

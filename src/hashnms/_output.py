@@ -1,4 +1,4 @@
-"""What `compare` measured, as a table on the screen, Markdown, CSV and JSON. Columns that no row has are left out."""
+"""The results of `compare` as a table on the screen, Markdown, CSV and JSON. Columns without values are left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def as_dicts(rows: Sequence[Compared]) -> list[dict[str, Any]]:
-    """Flat dicts with the same keys in each row, None where a row has no value. Shares are from 0 to 1."""
+    """Flat dicts, all with the same keys; None where a row has no value. Shares are from 0 to 1."""
     dicts = [_flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in dicts for name, value in row.items() if value is not None))
     return [{name: row.get(name) for name in names} for row in dicts]
@@ -43,7 +43,7 @@ def _flat(row: Compared) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """NaN, of which JSON knows nothing, is None."""
+    """None for NaN, which JSON does not have."""
     return None if math.isnan(value) else value
 
 
@@ -53,7 +53,7 @@ def as_json(rows: Sequence[Compared]) -> str:
 
 
 def as_csv(rows: Sequence[Compared]) -> str:
-    """A line for each row, after one with the names; empty where a row has no value."""
+    """A header, then a line for each row; a field is empty where a row has no value."""
     dicts = as_dicts(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dicts[0]) if dicts else [], lineterminator="\n")
@@ -63,7 +63,7 @@ def as_csv(rows: Sequence[Compared]) -> str:
 
 
 def as_markdown(rows: Sequence[Compared]) -> str:
-    """A table of GitHub's Markdown."""
+    """A table in GitHub's Markdown."""
     names = [re.sub(r"(?<=[-/])\n", "", name).replace("\n", " ") for name in _headings(rows)]
     lines = [names, ["---", *["---:"] * (len(names) - 1)]]
     lines += [[f"`{method}`", *cells] for method, *cells in (_cells(row, len(names)) for row in rows)]
@@ -71,9 +71,9 @@ def as_markdown(rows: Sequence[Compared]) -> str:
 
 
 def as_table(rows: Sequence[Compared], title: str | None = None) -> Table:
-    """For a terminal of 100 characters; of 80 where methods are short. A step of a method a line."""
+    """A table for a terminal of 100 characters, or 80 if methods are short. Each step of a method has its own line."""
     names = _headings(rows)
-    gap = 1 if len(names) < 9 else 0  # beside the one that the box has: all columns only fit close together
+    gap = 1 if len(names) < 9 else 0  # in addition to the border's own: all columns only fit without it
     table = Table(title=title, box=SIMPLE, collapse_padding=True, pad_edge=False, padding=(0, gap))
     for name in names:
         first = name == "method"
@@ -92,7 +92,7 @@ def _headings(rows: Sequence[Compared]) -> list[str]:
 
 
 def _cells(row: Compared, count: int) -> list[str]:
-    """The first so many, as they are shown."""
+    """The first `count` cells of a row, as text."""
     found = row.agreement
     quality = row.quality
     shares = [math.nan] * 3 if quality is None else [quality.map_50, quality.map, quality.recall_50]
@@ -109,7 +109,7 @@ def _cells(row: Compared, count: int) -> list[str]:
 
 
 def _time(seconds: float, spread: float) -> str:
-    """With its spread, both in the same unit."""
+    """A time with its spread, both in the same unit."""
     unit, name = (1.0, "s") if seconds >= 1 else (1e-3, "ms") if seconds >= 1e-4 else (1e-6, "µs")
     value = seconds / unit
     places = 2 if value < 10 else 1 if value < 100 else 0

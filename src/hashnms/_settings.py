@@ -1,4 +1,4 @@
-"""Every check of a setting, a number or a name, and its message: name, need, got. Limits are read from the core."""
+"""All checks of settings (numbers and names) and their messages: name, need, got. Limits come from the core."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIDENCES: tuple[ConfidenceName, ...] = ("avg", "max", "box_and_model_avg", "a
 
 
 def ascending_counts(name: str, counts: Any, num: int) -> tuple[int, ...]:
-    """So many integers from 1 on, each greater than the one before."""
+    """`num` integers of at least 1, each greater than the one before."""
     need = f"{name} must be {num} integers, each greater than the one before"
     if isinstance(counts, str) or not isinstance(counts, Iterable):
         raise TypeError(f"{need}, got {counts!r}")
@@ -73,7 +73,7 @@ def score_value(name: str, score: Any) -> float:
 
 
 def method_value(method: Any) -> SoftMethodName:
-    """The name of the way Soft-NMS lowers scores."""
+    """The name of a decay of Soft-NMS."""
     return choice_value("method", method, SOFT_METHODS)
 
 
@@ -91,11 +91,11 @@ def bool_value(name: str, value: Any) -> bool:
 
 
 def inclusive_threshold(iou_threshold: float, inclusive: bool) -> None:
-    """Say that a threshold cannot be inclusive."""
+    """Raise an error if the threshold is inclusive and 0."""
     if inclusive and iou_threshold == 0:
         raise ValueError(
-            f"iou_threshold must be above 0 where it is inclusive, got {iou_threshold}: every box would suppress every "
-            "other"
+            f"iou_threshold must be above 0 if it is inclusive, got {iou_threshold}: every box would suppress all "
+            "others"
         )
 
 
@@ -105,7 +105,7 @@ def how_value(how: Any) -> HowName:
 
 
 def confidence_value(confidence: Any, known: tuple[ConfidenceName, ...] = CONFIDENCES) -> ConfidenceName:
-    """The name of the score that a fused box gets."""
+    """The name of the way to compute the score of a fused box."""
     return choice_value("confidence", confidence, known)
 
 
@@ -117,7 +117,7 @@ def sigma_value(sigma: Any) -> float:
 
 
 def min_score_value(min_score: Any) -> float:
-    """A score from 0 on: below 0 a decay would raise scores."""
+    """A score of at least 0: a decay would raise negative scores."""
     return _number("min_score", min_score, "finite and at least 0", lambda value: 0.0 <= value < np.inf)
 
 
@@ -154,7 +154,7 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
 
 
 def num_hashes_value(num_hashes: Any) -> int:
-    """The K of Multi-HNMS."""
+    """The number of hash functions, K in the paper."""
     return count_value("num_hashes", num_hashes, most=_core.MOST_HASHES)
 
 
@@ -174,7 +174,7 @@ def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
 
 
 def methods_list(suppressions: Any, of: Callable[[Any], Method]) -> list[Method]:
-    """One or more suppressions, each made by `of` of what is given for it."""
+    """One or more suppressions; `of` converts each."""
     need = "suppressions must be a list of one or more suppressions or notations"
     if isinstance(suppressions, str) or not isinstance(suppressions, Iterable):
         raise TypeError(f"{need}, got {suppressions!r}")
@@ -185,7 +185,7 @@ def methods_list(suppressions: Any, of: Callable[[Any], Method]) -> list[Method]
 
 
 def no_iou_threshold(iou_threshold: Any, alpha_for_bound: Callable[[float], float]) -> NoReturn:
-    """Say what `hnms` has in place of an IoU threshold."""
+    """Raise the error that says what `hnms` has instead of an IoU threshold."""
     message = f"hnms has no iou_threshold, got {iou_threshold!r}: it takes alpha"
     try:
         alpha = alpha_for_bound(iou_threshold)
@@ -197,7 +197,7 @@ def no_iou_threshold(iou_threshold: Any, alpha_for_bound: Callable[[float], floa
 
 
 def choice_value(name: str, value: Any, known: tuple[Name, ...]) -> Name:
-    """One of some names."""
+    """One of the known names."""
     if isinstance(value, str):
         for one in known:
             if one == value:
@@ -220,12 +220,12 @@ def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> 
 
 
 def _python_scalar(value: Any) -> Any:
-    """The number in an array or a tensor without axes, or in a scalar of NumPy; anything else as it is."""
+    """The number in a 0-dimensional array or tensor or a NumPy scalar; anything else as it is."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def _shown(number: Any) -> str:
-    """A number as an error shows it: Python writes no integer of more than some thousand digits."""
+    """A number as an error shows it: Python refuses to print integers of several thousand digits."""
     try:
         return str(number)
     except ValueError:

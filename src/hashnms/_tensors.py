@@ -1,4 +1,4 @@
-"""Where arrays and torch tensors part. Nothing here imports torch: who has a tensor has imported it."""
+"""Tells arrays from torch tensors. Nothing here imports torch: a caller that has a tensor has imported it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Tensor_co = TypeVar("Tensor_co", covariant=True)
 
 
 class AnyTensor(Protocol[Tensor_co]):
-    """A `torch.Tensor` for type checkers, also where torch is not installed: what it detaches to is what comes out."""
+    """A `torch.Tensor` for type checkers, even without torch installed. The type of `detach()` is the result's type."""
 
     def detach(self) -> Tensor_co: ...
 
@@ -20,12 +20,12 @@ class AnyTensor(Protocol[Tensor_co]):
     def is_cuda(self) -> bool: ...
 
 
-#: What scores and labels may be.
+#: The types of scores and labels.
 Values = AnyTensor[Any] | ArrayLike
 
 
 def __getattr__(name: str) -> Any:
-    """`ops`: the module `hashnms.torch.ops`, imported when it is first asked for and kept here."""
+    """`ops`: the module `hashnms.torch.ops`, imported on first use and kept here."""
     if name != "ops":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hashnms.torch import ops  # noqa: PLC0415
@@ -35,19 +35,19 @@ def __getattr__(name: str) -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a torch tensor."""
+    """Whether the value is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_proxy(value: Any) -> bool:
-    """Whether it stands for a tensor while `torch.fx.symbolic_trace` looks at the code."""
+    """Whether the value is a placeholder for a tensor under `torch.fx.symbolic_trace`."""
     fx = sys.modules.get("torch.fx")
     return fx is not None and isinstance(value, fx.Proxy)
 
 
 def array_of(name: str, tensor: Any) -> NDArray[Any]:
-    """The numbers of a CPU tensor as an array, which shares its memory where it can."""
+    """A CPU tensor as an array, which shares its memory where possible."""
     if not tensor.is_cpu:
         need = "the device of boxes, cpu" if name in ("scores", "labels", "images", "idxs") else "cpu"
         raise ValueError(f"{name} must be on {need}, got {tensor.device}")

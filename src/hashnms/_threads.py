@@ -1,4 +1,4 @@
-"""How many threads a call may use. The answer of a call never depends on it."""
+"""How many threads a call may use. Results never depend on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _available_cores() -> int:
 
 
 def _tell_main_thread() -> None:
-    """Long calls of the main thread ask for signals, so that Ctrl-C stops them."""
+    """Tell the core which thread is the main one: long calls there check for signals, so that Ctrl-C stops them."""
     _core.set_main_thread(threading.main_thread().ident or 0)
 
 
@@ -35,7 +35,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num_threads: int) -> None:
-    """Let each call use up to this many threads; small work stays on one. Results do not depend on it.
+    """Let each call use up to this many threads; small inputs use one. Results do not depend on it.
 
     >>> before = get_num_threads()
     >>> set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Tiles of a scene that no call holds, with about as many boxes each. `hashnms.scenes` and `hashnms.cluster` use it."""
+"""Tiles with about equal numbers of boxes, for scenes too large for one call: `hashnms.scenes`, `hashnms.cluster`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hashnms._settings import BoxFormatName, MetricName
 
 
 class Touched(NamedTuple):
-    """Which of some boxes touch which tile: rows by tile, increasing within each."""
+    """The rows of the boxes that touch each tile: by tile, increasing within each."""
 
-    starts: NDArray[np.int64]  #: of the tiles; and the end
+    starts: NDArray[np.int64]  #: where each tile starts in `rows`, and the end
     rows: NDArray[np.int64]
-    copies: NDArray[np.int8]  #: 0: the box touches no other tile; 1: it does, and this is the first; 2: a later one
+    copies: NDArray[np.int8]  #: 0: the box touches only this tile; 1: the first of several; 2: a later one
 
 
 class UnusualSize(ValueError):
-    """How far a box reaches depends on the other sizes of the scene, which a part of it does not know."""
+    """A box whose region depends on the other sizes of the scene, which are not known in a part of it."""
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(problem)
@@ -28,11 +28,11 @@ class UnusualSize(ValueError):
 
 
 class Tiles(NamedTuple):
-    """Columns, each cut into tiles, which are numbered column by column. Those on the rim have no outer border."""
+    """Columns, each divided into tiles, which are numbered column by column. Outermost tiles have no outer border."""
 
     across: NDArray[np.float64]  #: the borders between columns
     down: NDArray[np.float64]  #: the borders between the tiles of a column, column after column
-    row_starts: NDArray[np.int64]  #: where those of each column start, and the end
+    row_starts: NDArray[np.int64]  #: where the borders of each column start in `down`, and the end
 
     @property
     def num_tiles(self) -> int:
@@ -40,9 +40,9 @@ class Tiles(NamedTuple):
 
     @classmethod
     def of(cls, boxes: NDArray[Any], wanted: int) -> Tiles:
-        """About so many tiles, with about as many each of the boxes of which these are a sample, as corners.
+        """About `wanted` tiles with equal numbers of boxes, from a sample of the boxes as corners.
 
-        There are as many columns as let the fewest boxes touch several tiles.
+        The number of columns is chosen so that the fewest boxes touch several tiles.
         """
         if not len(boxes):
             return cls(np.zeros(0), np.zeros(0), np.zeros(2, np.int64))
@@ -63,11 +63,10 @@ class Tiles(NamedTuple):
         inclusive: bool = False,
         box_format: BoxFormatName = "xyxy",
     ) -> Touched:
-        """The tiles that the `regions` of boxes touch: of two boxes that suppress each other, a tile has both.
+        """The tiles that the `regions` of boxes touch. Two boxes that can suppress each other share a tile.
 
         Raises:
-            UnusualSize: if a box is too small or too large for that.
-            ValueError, TypeError: as `regions`.
+            UnusualSize: if a box is too small or too large. ValueError, TypeError: as `regions`.
         """
         boxes = _validate.boxes_array(boxes)
         found = _core.touched_tiles(boxes, iou_threshold, metric, inclusive, box_format, *self)
@@ -78,24 +77,24 @@ class Tiles(NamedTuple):
 
 
 def _best_columns(sizes: NDArray[np.float64], extents: NDArray[np.float64], wanted: int) -> int:
-    """How many columns of so many tiles let the fewest boxes of such sizes, centred in such extents, cross borders."""
+    """The number of columns with which the fewest boxes of these sizes, centred in these extents, cross borders."""
     tiny = np.finfo(np.float64).tiny
-    crossing = np.maximum((sizes + tiny) / (np.maximum(sizes, extents) + tiny), 1e-9)  # a border: a share of the boxes
+    crossing = np.maximum((sizes + tiny) / (np.maximum(sizes, extents) + tiny), 1e-9)  # the share of boxes on a border
     return int(np.clip(round(np.sqrt(wanted * crossing[1] / crossing[0])), 1, wanted))
 
 
 def _cuts(places: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
-    """Borders between parts of about equal numbers of places; fewer where places are equal."""
+    """Borders between parts with about equal numbers of places; fewer where places are equal."""
     if not len(places) or parts < 2:
         return np.zeros(0)
     return np.unique(np.quantile(places, np.arange(1, parts) / parts))
 
 
 def _unusual_size(boxes: NDArray[Any], box_format: BoxFormatName) -> UnusualSize:
-    """Of the smallest box; of the largest one where that is not small."""
+    """The error for the smallest box, or for the largest one if that is not small."""
     sizes = boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
     areas = np.log10(np.where(sizes > 0, sizes, 1).astype(np.float64)).sum(axis=1)
     row = int(np.argmin(areas) if areas.min() < -20 else np.argmax(areas))
     least = "1e-31" if boxes.dtype == np.float32 else "1e-301"
-    need = f"ordinary sizes (areas of {boxes.dtype} from {least} on)"
+    need = f"ordinary sizes ({boxes.dtype} areas of at least {least})"
     return UnusualSize(row, f"boxes of a scene in parts must have {need}, got {boxes[row].tolist()}")

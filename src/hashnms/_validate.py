@@ -1,8 +1,8 @@
-"""Every check of arrays, and its message: name, need, got. The core trusts what has passed here and in `_settings.py`.
+"""All checks of arrays and their messages: name, need, got. The core trusts arguments that have passed these.
 
-The core takes plain arrays as they are and checks their numbers in the pass it makes anyway. Only when it refuses are
-the arguments looked at here, as `_calls.py` says: `..._array` converts them, as `..._value` in `_settings.py` converts
-settings; `legal_numbers` and `refuse_codes` find out what is wrong.
+The core takes plain arrays as they are and checks their numbers while it reads them. Only arguments that it refuses
+come here, through `_calls.py`: `..._array` converts them, as `..._value` in `_settings.py` converts settings;
+`legal_numbers` and `refuse_codes` find out what is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hashnms._tensors import array_of, is_proxy, is_tensor
 
 Array = NDArray[Any]
 
-#: Sums of score * coordinate stay below it.
+#: Sums of score * coordinate must stay below this.
 _GREATEST_SUM = 1e300
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
@@ -30,12 +30,12 @@ def boxes_array(boxes: Any, name: str = "boxes") -> Array:
         array = array.reshape(0, 4)
     boxes_shape(array.shape, name)
     if len(array) > _core.MOST_BOXES:
-        raise ValueError(f"{name} must be at most {_core.MOST_BOXES:,}, got {len(array):,}")
+        raise ValueError(f"{name} must have at most {_core.MOST_BOXES:,} rows, got {len(array):,}")
     return array
 
 
 def boxes_shape(shape: tuple[int, ...], name: str = "boxes") -> None:
-    """Say that this is not the shape of boxes."""
+    """Raise an error if this is not the shape of boxes."""
     if len(shape) != 2 or shape[1] != 4:
         raise ValueError(f"{name} must have shape (N, 4), got {shape}")
 
@@ -46,11 +46,11 @@ def scores_array(scores: Any, num_boxes: int) -> Array:
 
 
 def labels_array(labels: Any, num_boxes: int, name: str = "labels") -> Array | None:
-    """Labels or images as a contiguous int64 array, one for each box, or None. Floats that are whole are taken."""
+    """Labels or images as a contiguous int64 array, one for each box, or None. Whole floats are accepted."""
     if labels is None:
         return None
     array = _as_array(name, labels)
-    if array.size == 0:  # of whatever type: an empty list is of floats
+    if array.size == 0:  # any type: an empty list has floats
         array = array.astype(_INT64)
     if array.dtype.kind not in "iu" and not _is_float(array):
         hint = f": np.unique({name}, return_inverse=True)[1] numbers them" if _is_text(array) else ""
@@ -60,7 +60,7 @@ def labels_array(labels: Any, num_boxes: int, name: str = "labels") -> Array | N
 
 
 def groups_array(idxs: Any, num_boxes: int) -> Array:
-    """Integers that are equal where idxs are: integers, bools or any floats. NaN, as ever, is equal to nothing."""
+    """Integers that are equal where idxs (integers, bools or floats) are equal. As usual, NaN equals nothing."""
     array = _as_array("idxs", idxs)
     if array.dtype.kind not in "iub" and (not _is_float(array) or array.itemsize > 8):
         raise TypeError(f"idxs must be integers, bools or floats of at most 64 bits, got {_kind(idxs, array)}")
@@ -76,7 +76,7 @@ def groups_array(idxs: Any, num_boxes: int) -> Array:
 def plain_arrays(
     boxes: Any, scores: Any, labels: Any, images: Any = None
 ) -> tuple[Array, Array, Array | None, Array | None]:
-    """The arrays of a call in a form that the core takes."""
+    """The arrays of a call in the form that the core takes."""
     box_array = boxes_array(boxes)
     count = len(box_array)
     return box_array, scores_array(scores, count), labels_array(labels, count), labels_array(images, count, "images")
@@ -102,14 +102,14 @@ def _flags(name: str, flags: Any, num_boxes: int) -> Array | None:
 
 
 def given_labels(labels: Any) -> Any:
-    """Labels that must be there."""
+    """Return labels, or raise an error if they are None."""
     if labels is None:
-        raise ValueError("labels must be given, of detections and of ground truth, got None")
+        raise ValueError("labels must be given for detections and ground truth, got None")
     return labels
 
 
 def ignore_array(ignore: Any, num_boxes: int) -> Array:
-    """A mask of the boxes that are ignored regions, none of them by default."""
+    """A mask of ignored regions; by default there are none."""
     array = np.zeros(num_boxes, bool) if ignore is None else np.asarray(ignore, dtype=bool)
     if array.shape != (num_boxes,):
         raise ValueError(f"a mask of ignored boxes must have shape ({num_boxes},), got {array.shape}")
@@ -117,7 +117,7 @@ def ignore_array(ignore: Any, num_boxes: int) -> Array:
 
 
 def areas_array(areas: Any, num_boxes: int) -> Array:
-    """Areas of objects, one for each box, from 0 on."""
+    """Areas of objects, one for each box, at least 0."""
     array = _one_for_each_box("areas", _real_array("areas", areas), num_boxes)
     bad = ~((array >= 0) & np.isfinite(array))
     if bad.any():
@@ -126,7 +126,7 @@ def areas_array(areas: Any, num_boxes: int) -> Array:
 
 
 def grouped_arrays(boxes: Any, scores: Any, idxs: Any) -> tuple[Array, Array, Array]:
-    """The same of `batched_nms`. Without boxes, scores and idxs may be None, as in torchvision's."""
+    """The arrays of `batched_nms`. Without boxes, scores and idxs may be None, as in torchvision."""
     box_array = boxes_array(boxes)
     count = len(box_array)
     if count == 0:
@@ -135,7 +135,7 @@ def grouped_arrays(boxes: Any, scores: Any, idxs: Any) -> tuple[Array, Array, Ar
 
 
 def suppressor_array(suppressor: Any, num_boxes: int) -> Array:
-    """Suppressors, one for each box: -1, or a row that is its own."""
+    """Suppressors, one for each box: -1, or a kept row."""
     array = labels_array(suppressor, num_boxes, "suppressor")
     if array is None:
         raise TypeError("suppressor must be integers, one for each box, got None")
@@ -148,7 +148,7 @@ def suppressor_array(suppressor: Any, num_boxes: int) -> Array:
 
 
 def models_array(models: Any, num_boxes: int) -> Array:
-    """The model of each box, from 0 on; all 0 by default."""
+    """The model of each box, at least 0; all 0 by default."""
     array = labels_array(models, num_boxes, "models")
     if array is None:
         return np.zeros(num_boxes, np.int64)
@@ -162,7 +162,7 @@ def weights_array(weights: Any, models: Array) -> Array:
     greatest = int(models.max(initial=0))
     if weights is None:
         if greatest > max(1000, 2 * len(models)):
-            raise ValueError(f"models must be numbered from 0 on, got {greatest} for {len(models)} boxes")
+            raise ValueError(f"models must be numbered from 0, got {greatest} for {len(models)} boxes")
         return np.ones(greatest + 1)
     array = _real_array("weights", weights).astype(_FLOAT64)
     if array.ndim != 1 or len(array) <= greatest:
@@ -177,37 +177,37 @@ def weights_array(weights: Any, models: Array) -> Array:
 
 
 def scores_from_0(scores: Array, rows: Any = None) -> None:
-    """Say which score cannot weigh a box."""
+    """Raise an error that names the first score below 0."""
     if (scores < 0).any():
         raise ValueError(f"scores must be at least 0 to weigh boxes, got {_first_row(scores, scores < 0, rows)}")
 
 
 def fusible(boxes: Array, scores: Array) -> None:
-    """Say that boxes are too large for sums of score * coordinate."""
+    """Raise an error if boxes are too large for sums of score * coordinate."""
     if len(boxes):
         largest, total = float(np.abs(boxes).max()), float(scores.sum())
         if not (total < _GREATEST_SUM and 2 * largest * max(total, 1.0) < _GREATEST_SUM):
-            need = f"below {_GREATEST_SUM:g} when they are multiplied by the sum of all scores".replace("e+", "e")
+            need = f"below {_GREATEST_SUM:g} when multiplied by the sum of all scores".replace("e+", "e")
             raise ValueError(f"boxes must be {need}, got {largest} and {total}")
 
 
 def same_device(names: list[str], boxes: Any, *others: Any) -> None:
-    """Say which of the others, where they are tensors, is not on the device of boxes, which is one."""
+    """Raise an error that names the first tensor that is not on the device of boxes, which are a tensor."""
     if boxes.is_meta:
-        raise ValueError("boxes must be a tensor with numbers, got one on the meta device")
+        raise ValueError("boxes must be a tensor with values, got one on the meta device")
     for name, values in zip(names[1:], others, strict=False):
         if is_tensor(values) and values.device != boxes.device:
             raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")
 
 
 def legal_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None) -> None:
-    """Say which box or score is not legal. `rows` are the names of the rows, if they are not 0, 1, 2 ..."""
+    """Raise an error that names the first illegal box or score. `rows`: the row numbers, if not 0, 1, 2 ..."""
     legal_rows(boxes, box_format, rows=rows)
     finite_scores(scores, rows)
 
 
 def legal_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = None) -> None:
-    """Say which box is not finite or inside out."""
+    """Raise an error that names the first box that is not finite or has a negative size."""
     finite_rows(boxes, name, rows)
     inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
     if inverted.any():
@@ -219,25 +219,25 @@ def legal_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = N
 
 
 def finite_rows(boxes: Array, name: str = "boxes", rows: Any = None) -> None:
-    """Say which box is not finite."""
+    """Raise an error that names the first box that is not finite."""
     not_finite = ~np.isfinite(boxes).all(axis=1)
     if not_finite.any():
         raise ValueError(f"{name} must be finite, got {_first_row(boxes, not_finite, rows)}")
 
 
 def finite_scores(scores: Array, rows: Any = None) -> None:
-    """Say which score is not finite."""
+    """Raise an error that names the first score that is not finite."""
     not_finite = ~np.isfinite(scores)
     if not_finite.any():
         raise ValueError(f"scores must be finite, got {_first_row(scores, not_finite, rows)}")
 
 
 def refuse_codes(boxes: Array, has_code: Array | None, alpha: float, rows: Any = None) -> NoReturn:
-    """Say which box has no code."""
-    assert has_code is not None, "the core did not take legal numbers"
+    """Raise an error that names the first box without a code."""
+    assert has_code is not None, "the core refused legal numbers"
     raise ValueError(
-        f"boxes must have cells that 64-bit numbers can count, at alpha = {alpha}: not tiny for their distance from "
-        f"the origin, nor near the largest float, got {_first_row(boxes, ~has_code, rows)}"
+        f"boxes must have codes that fit into 64 bits, at alpha = {alpha}: not tiny compared with their distance from "
+        f"the origin, and not near the largest float, got {_first_row(boxes, ~has_code, rows)}"
     )
 
 
@@ -251,18 +251,18 @@ def _as_array(name: str, values: Any, axes: int = 1) -> Array:
     if type(values) is np.ndarray:
         return values
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be a plain array, got a masked one: its mask would be ignored")
+        raise TypeError(f"{name} must be a plain array, got a masked array, whose mask would be ignored")
     if is_tensor(values):
         return array_of(name, values)
     if is_proxy(values):
         raise TypeError(
             f"{name} must be an array or a tensor, got a torch.fx.Proxy: use torch.export or torch.compile, or keep "
-            "symbolic_trace out of hashnms by torch.fx.wrap('nms') after `from hashnms import nms`"
+            "symbolic_trace out of hashnms with torch.fx.wrap('nms') after `from hashnms import nms`"
         )
     if isinstance(values, (list, tuple)) and values and getattr(values[0], "ndim", 0) >= axes:
         raise TypeError(
             f"{name} must be one array or tensor, got a list of {len(values)}: call once for each image, or join them "
-            "with torch.cat or np.concatenate and say with images which is of which"
+            "with torch.cat or np.concatenate and pass the image of each box as images"
         )
     try:
         return np.asarray(values)
@@ -271,7 +271,7 @@ def _as_array(name: str, values: Any, axes: int = 1) -> Array:
 
 
 def _real_array(name: str, values: Any, axes: int = 1) -> Array:
-    """A contiguous float32 or float64 array: those as they are, smaller floats and integers as float32."""
+    """A contiguous float32 or float64 array: these as they are, smaller floats and integers as float32."""
     array = _as_array(name, values, axes)
     if (array.dtype is _FLOAT32 or array.dtype is _FLOAT64) and array.flags.c_contiguous and array.flags.aligned:
         return array
@@ -289,7 +289,7 @@ def _real_array(name: str, values: Any, axes: int = 1) -> Array:
 
 
 def _kind(values: Any, array: Array) -> str:
-    """What an array that is not taken holds, in words."""
+    """What a refused array contains, in words."""
     if array.dtype != object:
         return str(array.dtype)
     if array.ndim == 0 or array.size == 0:
@@ -330,13 +330,13 @@ def _integers(name: str, array: Array) -> Array:
 
 
 def _plain(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Contiguous and aligned, in this type: a copy only where it is needed."""
+    """A contiguous and aligned array of this type; a copy only where needed."""
     plain = np.asarray(array, dtype, order="C")
     return plain if plain.flags.aligned else plain.copy()
 
 
 def _float_for_integers(name: str, array: Array) -> np.dtype[Any]:
-    """float32 where it holds the integers exactly, else float64 where that does."""
+    """float32 if it holds the integers exactly, otherwise float64 if that does."""
     largest = max(abs(int(array.min())), abs(int(array.max()))) if array.size else 0
     if largest > 2**53:
         raise ValueError(f"{name} must be integers that float64 holds exactly, at most 2**53, got {largest}")

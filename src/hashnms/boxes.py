@@ -1,4 +1,4 @@
-"""Box formats, corners in order, and pairwise IoU for a few thousand boxes at a time."""
+"""Box formats, corner order, and pairwise IoU for a few thousand boxes at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hashnms._tensors import AnyTensor, Tensor, Values
 
 
 def to_xyxy(boxes: ArrayLike, box_format: BoxFormatName) -> NDArray[Any]:
-    """Boxes of any format as corners, in their own float type.
+    """Convert boxes of any format to corners, in their own float type.
 
     >>> to_xyxy([[10.0, 10.0, 4.0, 2.0]], "cxcywh")
     array([[ 8.,  9., 12., 11.]])
@@ -33,10 +33,11 @@ def order_corners(boxes: AnyTensor[Tensor]) -> Tensor: ...
 @overload
 def order_corners(boxes: ArrayLike) -> NDArray[Any]: ...
 def order_corners(boxes: Values) -> Any:
-    """Boxes given by any two opposite corners, as x1 <= x2, y1 <= y2: what all functions here need.
+    """Order the corners of boxes so that x1 <= x2 and y1 <= y2, as all functions here need them.
 
-    ONNX's and TensorFlow's NMS take such boxes. An array whose corners are in order is returned itself, not copied. Of
-    a tensor comes a new one on its device: the numbers are not looked at, so that graphs can be compiled.
+    The input may have any two opposite corners, as ONNX's and TensorFlow's NMS accept them. An array whose corners are
+    already in order is returned itself, without a copy. A tensor gives a new tensor on its device: its values are not
+    read, so that graphs can be compiled.
 
     >>> order_corners([[10.0, 0.0, 4.0, 2.0], [0.0, 0.0, 1.0, 1.0]])
     array([[ 4.,  0., 10.,  2.],
@@ -53,7 +54,7 @@ def order_corners(boxes: Values) -> Any:
 
 
 def pairwise_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:
-    """The (N, M) IoUs of xyxy boxes, in their float type; 0 where a box has no area.
+    """The (N, M) IoUs of all pairs of xyxy boxes, in their float type; 0 where a box has no area.
 
     >>> pairwise_iou([[0.0, 0.0, 2.0, 2.0]], [[1.0, 0.0, 3.0, 2.0], [0.0, 0.0, 2.0, 2.0]])
     array([[0.33333333, 1.        ]])

@@ -1,4 +1,4 @@
-"""Methods side by side on the same detections: time, boxes, agreement with the first of them, average precision."""
+"""Compare methods on the same detections: time, boxes, agreement with the first method, average precision."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Compared:
-    """One method, measured."""
+    """The measurements of one method."""
 
     method: str  #: its notation
-    boxes_in: int  #: how many boxes its last step other than limits gets; all if it has none
+    boxes_in: int  #: how many boxes reach its last suppressing step; all if it has none
     kept: int
     seconds: float  #: the median of all rounds, for all images
-    spread: float  #: half of what lies between the quartiles of the rounds, in seconds
-    speed_up: float  #: the first method's seconds by its own
-    agreement: Agreement  #: with what the first method keeps
+    spread: float  #: half the distance between the quartiles of the rounds, in seconds
+    speed_up: float  #: the first method's seconds / its own
+    agreement: Agreement  #: with the boxes that the first method keeps
     quality: AveragePrecision | None  #: None without ground truth
-    parameters: dict[str, float]  #: by the names that `sweep` has for them
+    parameters: dict[str, float]  #: by the names that `sweep` uses
 
 
 def compare(
@@ -57,19 +57,22 @@ def compare(
     rounds: int = 5,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Compared]:
-    """Measure several methods on the same detections; the first is the one that the others are compared with.
+    """Measure several methods on the same detections, and compare the others with the first.
 
-    All images go through the core in one call. Each round times every method once, one after the other, so that what
-    else the machine does meets all of them. A method that takes over 1 s has 3 rounds at most, over 5 s 2.
+    All images go through the core in one call. Each round times every method once, so that other load on the machine
+    affects all of them alike. A method that takes over 1 s is timed at most 3 times, one over 5 s at most twice.
 
     Args:
-        detections: raw ones, of one or many images.
-        suppressions: one or more methods or their notations; `sweep` makes several of one.
+        detections: the raw detections of one or many images.
+        suppressions: one or more `Suppression` values or notations; `sweep` makes several from one pattern.
         truth: the ground truth, for average precision by faster-coco-eval (`pip install "hashnms[eval]"`).
-        max_detections: of each image and label at most so many count for average precision, the best.
-        ignore_by_label: whether an ignored region is one for its own label only, or for all: see `average_precision`.
+        max_detections: only this many detections, the best, of each image and label count for average precision.
+        ignore_by_label: whether an ignored region applies to its own label only, or to all; see `average_precision`.
         rounds: how many times each method is timed.
-        progress: called as progress(done, total) after each call and each evaluation; the total stays the same.
+        progress: called as progress(done, total) after each call and each evaluation; the total does not change.
+
+    Returns:
+        A list of `Compared`, one for each method.
 
     >>> found = Detections([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.875, 0.5])
     >>> exact, softer = compare(found, ["nms:0.5", "nms:0.9"])
@@ -79,7 +82,7 @@ def compare(
     chains = _settings.methods_list(suppressions, Suppression.of)
     rounds = _settings.count_value("rounds", rounds)
     max_detections = _settings.count_value("max_detections", max_detections)
-    if truth is not None:  # what is wrong is said before anything takes time
+    if truth is not None:  # report errors before anything takes time
         evaluator()
         task_of(detections, truth)
     steps = _Steps(len(chains) * (rounds + (truth is not None)), progress)
@@ -112,7 +115,7 @@ def compare(
 
 @dataclass
 class _Steps:
-    """Counts what is done, and tells."""
+    """Counts finished steps and reports progress."""
 
     total: int
     progress: Callable[[int, int], None] | None
@@ -127,7 +130,7 @@ class _Steps:
 def _timed(
     chains: list[Suppression], detections: Detections, rounds: int, steps: _Steps
 ) -> tuple[list[Suppressed[Any]], list[list[float]]]:
-    """What each method keeps, and its seconds in each round."""
+    """The boxes that each method keeps, and its seconds in each round."""
     results: dict[int, Suppressed[Any]] = {}
     seconds: list[list[float]] = [[] for _ in chains]
     for number in range(rounds):
@@ -141,7 +144,7 @@ def _timed(
 
 
 def _enough(seconds: list[float]) -> float:
-    """How many rounds will do for a method with these times so far."""
+    """How many rounds are enough for a method with these times so far."""
     first = seconds[0] if seconds else 0.0
     if first > 5.0:
         return 2
@@ -153,7 +156,7 @@ def _suppressed(chain: Suppression, detections: Detections) -> Suppressed[Any]:
 
 
 def _boxes_in(chain: Suppression, detections: Detections, known: dict[tuple[Step, ...], int]) -> int:
-    """How many boxes the last suppressing step gets. Methods that begin alike share what is known."""
+    """How many boxes reach the last suppressing step. Methods that share their first steps share the result."""
     places = [place for place, step in enumerate(chain.steps) if step.removes_overlaps]
     before = chain.steps[: places[-1]] if places else ()
     if not before:

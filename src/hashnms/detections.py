@@ -1,6 +1,6 @@
-"""Detections and ground truth of many images as flat arrays: row i is a box, `images` says of which image.
+"""Detections and ground truth of many images as flat arrays: row i is a box, and `images[i]` is its image.
 
-What comes image by image is made flat once (`of_images`); all that measures works on the flat form.
+Data that comes image by image is made flat once (`of_images`); all measurements work on the flat form.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hashnms._validate import Array
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """The boxes that a detector found, of many images.
+    """The boxes that a detector found in many images.
 
     Args:
         boxes: (N, 4) xyxy.
         scores: (N,).
-        labels: (N,) whole numbers, or None: all are of one class.
-        images: (N,) whole numbers, or None: all are of one image.
+        labels: (N,) whole numbers, or None: all have one class.
+        images: (N,) whole numbers, or None: all are in one image.
 
     >>> len(Detections([[0, 0, 9, 9], [1, 0, 9, 9]], [0.8, 0.9], images=[7, 8]))
     2
@@ -40,7 +40,7 @@ class Detections:
 
     @classmethod
     def of_images(cls, images: Sequence[tuple[Any, ...]]) -> Detections:
-        """Of each image its boxes, scores and labels; the images are numbered from 0."""
+        """Join images, each given as boxes, scores and labels; they are numbered from 0."""
         parts = [_validate.plain_arrays(*image) for image in images]
         return cls(
             boxes=_joined([boxes for boxes, *_ in parts]).reshape(-1, 4),
@@ -50,7 +50,7 @@ class Detections:
         )
 
     def take(self, rows: Array, scores: Array, boxes: Array | None = None) -> Detections:
-        """Some rows, with these scores and maybe other boxes: what a suppression left."""
+        """Take the rows that a suppression left, with their final scores and, if given, boxes."""
         labels, images = (None if values is None else values[rows] for values in (self.labels, self.images))
         return Detections(self.boxes[rows] if boxes is None else boxes, scores, labels, images)
 
@@ -60,14 +60,14 @@ class Detections:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The boxes that are there, of many images. Labels and images are numbered as those of the detections.
+    """The ground truth of many images. Labels and images are numbered as in the detections.
 
     Args:
         boxes: (M, 4) xyxy.
-        labels: (M,) whole numbers, or None: all are of one class.
-        images: (M,) whole numbers, or None: all are of one image.
-        ignore: (M,) mask of the boxes that are ignored regions; None: none is.
-        areas: (M,) of the objects where they are not those of their boxes, as COCO has them; None: those of the boxes.
+        labels: (M,) whole numbers, or None: all have one class.
+        images: (M,) whole numbers, or None: all are in one image.
+        ignore: (M,) bools, True for ignored regions; None: there are none.
+        areas: (M,) areas of the objects, as COCO gives them for masks; None: the areas of the boxes.
 
     >>> Truth([[0, 0, 9, 10]]).areas
     array([90.])
@@ -93,7 +93,7 @@ class Truth:
 
     @classmethod
     def of_images(cls, images: Sequence[tuple[Any, ...]]) -> Truth:
-        """Of each image its boxes and labels, and maybe the mask of ignored regions and the areas."""
+        """Join images, each given as boxes and labels, and optionally the mask of ignored regions and the areas."""
         parts = [cls(image[0], _validate.given_labels(image[1]), None, *image[2:]) for image in images]
         return cls(
             boxes=_joined([part.boxes for part in parts]).reshape(-1, 4),
@@ -108,18 +108,18 @@ class Truth:
 
 
 def _set(value: Any, **fields: Any) -> None:
-    """While it is being made: it is frozen."""
+    """Set fields of a frozen dataclass while it is being made."""
     for name, field in fields.items():
         object.__setattr__(value, name, field)
 
 
 def _joined(arrays: Sequence[Any]) -> Array:
-    """One after the other. Empty ones, which may be of any type, do not count."""
+    """Concatenate arrays. Empty ones, which may have any type, are skipped."""
     return np.concatenate([array for array in arrays if len(array)] or [np.zeros(0)])
 
 
 def _numbers(counts: list[int]) -> Array:
-    """0 as often as the first says, then 1, and so on."""
+    """Repeat 0 counts[0] times, 1 counts[1] times, and so on."""
     return np.repeat(np.arange(len(counts)), counts)
 
 

@@ -1,7 +1,7 @@
 """How good a suppression is: average precision against ground truth, and agreement with the exact method.
 
-`average_precision` and `coco_summary` are by faster-coco-eval (`pip install "hashnms[eval]"`). They take detections and
-truth of many images, flat (`Detections`, `Truth`) or image by image.
+`average_precision` and `coco_summary` use faster-coco-eval (`pip install "hashnms[eval]"`). They take detections and
+ground truth of many images, flat (`Detections`, `Truth`) or image by image.
 """
 
 from __future__ import annotations
@@ -22,14 +22,21 @@ from hashnms.detections import Detections, Truth
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of two kept sets, how much of each is in the other."""
+    """How much of each of two kept sets is in the other."""
 
     precision: float  # the share of the approximation's boxes that the exact method keeps too
     recall: float  # the share of the exact method's boxes that the approximation keeps too
 
 
 def agreement(keep: ArrayLike, exact_keep: ArrayLike) -> Agreement:
-    """Compare the indices that a method keeps with those of the exact method. Of an empty set, all is in the other.
+    """Compare the indices that a method keeps with those of the exact method. For an empty set, the share is 1.
+
+    Args:
+        keep: the indices of the boxes that a method keeps.
+        exact_keep: the indices of the boxes that the exact method keeps.
+
+    Returns:
+        An `Agreement`: precision and recall of `keep`.
 
     >>> agreement([0, 1, 2, 5], [1, 2])
     Agreement(precision=0.5, recall=1.0)
@@ -50,13 +57,13 @@ def matched_agreement(
     *,
     iou_threshold: float = 0.5,
 ) -> Agreement:
-    """The same, but a box counts as kept by the other method if that keeps one that overlaps it.
+    """Like `agreement`, but a box also counts as kept by the other method if that keeps an overlapping box.
 
     Args:
-        keep: indices that a method keeps of the boxes.
-        exact_keep: those of the exact method.
-        boxes: (N, 4) xyxy, of which both are indices.
-        labels: (N,) integers or None: only boxes of the same label count.
+        keep: the indices of the boxes that a method keeps.
+        exact_keep: the indices of the boxes that the exact method keeps.
+        boxes: (N, 4) xyxy, the boxes that both index.
+        labels: (N,) integers or None. Only boxes with the same label match.
         iou_threshold: boxes match if their IoU is at least this.
 
     >>> boxes = [[0.0, 0.0, 10.0, 10.0], [1.0, 0.0, 11.0, 10.0], [50.0, 0.0, 60.0, 10.0]]
@@ -73,11 +80,11 @@ def matched_agreement(
     )
 
 
-_PAIRS = 2**22  # as many are compared at a time
+_PAIRS = 2**22  # compared at a time
 
 
 def _matched_share(some: Array, others: Array, boxes: Array, labels: Array | None, iou_threshold: float) -> float:
-    """The share of some rows that overlap one of the others."""
+    """The share of `some` rows that overlap one of the `others`."""
     if len(some) == 0:
         return 1.0
     matched = 0
@@ -90,9 +97,9 @@ def _matched_share(some: Array, others: Array, boxes: Array, labels: Array | Non
 
 
 ApStyle = Literal["coco", "voc", "voc07"]
-#: Flat, or of each image boxes (N, 4) xyxy, scores (N,) and labels (N,).
+#: Flat, or for each image boxes (N, 4) xyxy, scores (N,) and labels (N,).
 AnyDetections: TypeAlias = Detections | Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]]
-#: Flat, or of each image boxes (M, 4), labels (M,) and maybe the mask (M,) of ignored regions and areas (M,).
+#: Flat, or for each image boxes (M, 4), labels (M,) and optionally a mask (M,) of ignored regions and areas (M,).
 AnyTruth: TypeAlias = Truth | Sequence[tuple[ArrayLike | None, ...]]
 
 _COCO_RECALLS = np.linspace(0, 1, 101)
@@ -102,7 +109,7 @@ _COCO_AREAS = {"all": [0.0, 1e10], "small": [0.0, 32.0**2], "medium": [32.0**2, 
 
 @dataclass(frozen=True)
 class AveragePrecision:
-    """Means over the labels that the ground truth has; NaN if it has none."""
+    """Means over the labels in the ground truth; NaN if it has none."""
 
     map: float  # at IoU 0.5, 0.55, ... 0.95
     map_50: float  # at IoU 0.5
@@ -119,20 +126,24 @@ def average_precision(
     max_detections: int = 1000,
     ignore_by_label: bool = False,
 ) -> AveragePrecision:
-    """Average precision and recall of detections, by faster-coco-eval (`pip install "hashnms[eval]"`).
+    """Compute average precision and recall of detections with faster-coco-eval (`pip install "hashnms[eval]"`).
 
-    A detection goes to the box of its label, not yet taken, with the highest IoU. Where it goes to none but lies in an
-    ignored region it does not count. An image without truth counts too: what is found there is wrong.
+    A detection is matched to the unmatched ground truth box of its label with the highest IoU. An unmatched detection
+    in an ignored region does not count. Images without ground truth count too: every detection there is wrong.
 
     Args:
-        detections: what a suppression left: `Detections`, or of each image boxes (N, 4) xyxy, scores (N,) and labels
-            (N,).
-        truths: `Truth`, or of each image boxes (M, 4), labels (M,) and, if there are any, a mask (M,) of those that are
-            ignored regions.
-        style: how the area under the precision-recall curve is taken: at 101 recalls ("coco"), all of it ("voc", as
-            from 2010 on) or at 11 recalls ("voc07").
-        max_detections: of each image and label at most so many count, the best. COCO has 100; crowds need more.
-        ignore_by_label: whether an ignored region is one for its own label only, as COCO's crowds, or for all labels.
+        detections: the detections after suppression: `Detections`, or for each image boxes (N, 4) xyxy, scores (N,) and
+            labels (N,).
+        truths: `Truth`, or for each image boxes (M, 4), labels (M,) and optionally a mask (M,) of ignored regions.
+        style: how the area under the precision-recall curve is computed: at 101 recalls ("coco"), exactly ("voc", as
+            since 2010) or at 11 recalls ("voc07").
+        max_detections: only this many detections, the best, of each image and label count. COCO uses 100; crowds need
+            more.
+        ignore_by_label: whether an ignored region applies to its own label only, like COCO's crowd regions, or to all
+            labels.
+
+    Returns:
+        An `AveragePrecision`: mAP, recall and the AP of each label.
 
     >>> found = [([[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 60.0, 10.0]], [0.9, 0.8], [1, 1])]
     >>> average_precision(found, [([[0.0, 0.0, 10.0, 10.0], [20.0, 0.0, 30.0, 10.0]], [1, 1])]).recall_50
@@ -144,7 +155,7 @@ def average_precision(
     labels = task.labels()
     if len(labels) == 0:
         return AveragePrecision(np.nan, np.nan, np.nan, np.nan, {})
-    if style == "voc":  # recall rises in steps that differ from label to label
+    if style == "voc":  # recall rises in steps that differ between labels
         counts = [int(np.sum(task.truth_labels[~task.truth.ignore] == label)) for label in labels]
         recalls_of = [(labels[[k]], np.arange(1, count + 1) / count) for k, count in enumerate(counts)]
     else:
@@ -172,10 +183,10 @@ def _means(
 
 
 def task_of(detections: AnyDetections, truths: AnyTruth) -> Task:
-    """Both flat, and checked."""
+    """Make both flat, and check them."""
     if not isinstance(detections, Detections) and not isinstance(truths, Truth) and len(detections) != len(truths):
         raise ValueError(
-            f"truths must be one for each of the {len(detections)} images of detections, got {len(truths)}"
+            f"truths must have one entry for each of the {len(detections)} images of detections, got {len(truths)}"
         )
     return Task.of(
         detections if isinstance(detections, Detections) else Detections.of_images(detections),
@@ -185,7 +196,7 @@ def task_of(detections: AnyDetections, truths: AnyTruth) -> Task:
 
 @dataclass(frozen=True)
 class CocoSummary:
-    """The twelve numbers of COCO by their names, AP, AP50 ... ARl, and those of each label. NaN: there is no truth."""
+    """COCO's twelve numbers by name, AP, AP50 ... ARl, and the AP of each label. NaN if there is no ground truth."""
 
     values: dict[str, float]
     ap: dict[int, float]  # of each label, at IoU 0.5, 0.55, ... 0.95
@@ -204,17 +215,17 @@ class CocoSummary:
 
 @dataclass(frozen=True)
 class _Line:
-    """What one of the twelve numbers is the mean of."""
+    """Which values one of the twelve numbers is the mean of."""
 
     name: str
-    most: int  # detections
+    most: int  # detections that count
     recall: bool = False
-    iou: str = ""  # all of them
+    iou: str = ""  # empty: all
     area: str = "all"
 
 
 def _lines(max_detections: tuple[int, ...]) -> list[_Line]:
-    """In the order of COCO."""
+    """The twelve lines in COCO's order."""
     most = max_detections[-1]
     sizes = [size for size in _COCO_AREAS if size != "all"]
     return [
@@ -234,15 +245,20 @@ def coco_summary(
     max_detections: Sequence[int] = (1, 10, 100),
     ignore_by_label: bool = True,
 ) -> CocoSummary:
-    """The twelve numbers of COCO, as pycocotools computes them, by faster-coco-eval (`pip install "hashnms[eval]"`).
+    """Compute COCO's twelve numbers, as pycocotools does, with faster-coco-eval (`pip install "hashnms[eval]"`).
 
     Args:
-        detections: as of `average_precision`.
-        truths: `Truth`, or of each image boxes (M, 4), labels (M,), a mask (M,) of ignored regions or None, and areas
-            (M,) or None. Areas say which objects are small, medium and large; by default they are those of the boxes.
-        max_detections: three, each greater than the one before: of each image and label at most so many count in
-            AR1, AR10 and AR100, which are named after them. All else takes the last.
-        ignore_by_label: whether an ignored region is one for its own label only, as COCO's crowds, or for all labels.
+        detections: as in `average_precision`.
+        truths: `Truth`, or for each image boxes (M, 4), labels (M,), a mask (M,) of ignored regions or None, and areas
+            (M,) or None. Areas decide which objects are small, medium and large; by default they are the areas of the
+            boxes.
+        max_detections: three increasing numbers. Only this many detections, the best, of each image and label count in
+            AR1, AR10 and AR100, which are named after them. All other numbers use the last.
+        ignore_by_label: whether an ignored region applies to its own label only, like COCO's crowd regions, or to all
+            labels.
+
+    Returns:
+        A `CocoSummary`.
 
     >>> found = [([[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 60.0, 10.0]], [0.9, 0.8], [1, 1])]
     >>> summary = coco_summary(found, [([[0.0, 0.0, 10.0, 10.0], [20.0, 0.0, 30.0, 10.0]], [1, 1])])

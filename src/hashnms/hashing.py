@@ -1,4 +1,4 @@
-"""IoUHash (Alg. 1), its family of shifted functions, and the IoU that two boxes of one cell cannot go below."""
+"""IoUHash (Alg. 1), its family of shifted functions, and the lower bound of the IoU of two boxes in one cell."""
 
 from __future__ import annotations
 
@@ -67,27 +67,28 @@ def iou_hash(
     by: float = 0.0,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
-    """Hash each box to its code (i, j, m, n): two boxes with one code overlap by at least `iou_lower_bound(alpha)`.
+    """Hash each box to its code (i, j, m, n). Boxes with the same code have an IoU >= `iou_lower_bound(alpha)`.
 
-    The width falls into cell i, whose centre is W_i = w0 / alpha**i, the height into cell j, and the centre of the
-    box into the cells m and n, (1 - alpha) / (1 + alpha) times W_i wide. Cells are half-open: a value on the edge
-    belongs to the upper one. The same box has the same code on every machine and backend.
+    The width falls into cell i, whose centre is W_i = w0 / alpha**i, and the height likewise into cell j. The x of the
+    box's centre falls into cell m, which is (1 - alpha) / (1 + alpha) times W_i wide, and the y likewise into cell n.
+    Cells are half-open: a value on an edge belongs to the upper cell. The same box has the same code on every machine
+    and backend.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
-        alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells; the greater, the smaller the cells.
-        w0: centre of the width cell 0, above 0; h0 likewise for heights.
-        h0: centre of the height cell 0, above 0.
-        bx: shift of the x cells, in cells; by likewise for y.
+        alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells. A greater alpha means smaller cells.
+        w0: centre of width cell 0, above 0.
+        h0: centre of height cell 0, above 0.
+        bx: shift of the x cells, in cells.
         by: shift of the y cells, in cells.
         box_format: "xyxy", "xywh" or "cxcywh".
 
     Returns:
-        (N, 4) int64, the columns i, j, m, n. A box without width has no cell: its i is the least int64 and its m
-        is 0; without height, likewise j and n.
+        (N, 4) int64, the columns i, j, m, n. A box without width has no cell: its i is the least int64 and its m is 0.
+        The same holds for j and n of a box without height.
 
     Raises:
-        ValueError: for illegal numbers, and where m or n does not fit 64 bits: a tiny box far from the origin.
+        ValueError: for illegal numbers, and where m or n does not fit into 64 bits (a tiny box far from the origin).
 
     >>> iou_hash([[0.0, 0.0, 10.0, 20.0]], alpha=0.7)
     array([[6, 8, 3, 3]])
@@ -102,6 +103,13 @@ def iou_hash(
 def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
     """The hash functions of Multi-HNMS: function k of K is shifted by k/K of a cell in every dimension (Eqn. 16).
 
+    Args:
+        alpha: in (0, 1), as in `hnms`.
+        num_hashes: the number of hash functions, K in the paper, from 1 to 1000.
+
+    Returns:
+        A list of `IoUHash`, one for each function.
+
     >>> hash_family(0.25, 2)
     [IoUHash(alpha=0.25, w0=1.0, h0=1.0, bx=0.0, by=0.0), IoUHash(alpha=0.25, w0=2.0, h0=2.0, bx=0.5, by=0.5)]
     """
@@ -112,10 +120,13 @@ def hash_family(alpha: float, num_hashes: int) -> list[IoUHash]:
 
 
 def iou_lower_bound(alpha: float) -> float:
-    """The IoU that two boxes with the same code have at least (Appendix, Alg. 4).
+    """The least IoU that two boxes with the same code can have (Appendix, Alg. 4).
 
-    It is attained at the corners of a cell, so trying all 2**8 of them finds it. It grows with alpha, and is 0 where
-    two boxes of a cell need not overlap at all (Eqn. 14 fails: alpha below about 0.296).
+    It is attained at a corner of the cell, so trying all 2**8 corners finds it. It grows with alpha. It is 0 where two
+    boxes of a cell need not overlap at all (alpha below about 0.296, where Eqn. 14 does not hold).
+
+    Args:
+        alpha: in (0, 1), as in `hnms`.
 
     >>> round(iou_lower_bound(0.73), 4)
     0.5015
@@ -125,7 +136,7 @@ def iou_lower_bound(alpha: float) -> float:
     least = math.sqrt(alpha)
     if not delta < least:  # Eqn. 14
         return 0.0
-    # One axis, with the cell's centre at 0 and size 1: sizes of the two boxes, and how far they overlap.
+    # Along one axis, with the cell's centre at 0 and its size 1: the sizes of the two boxes, and how far they overlap.
     corner = np.array(list(product((-0.5, 0.5), repeat=4)))
     size = np.where(corner[:, :2] < 0, least, 1.0 / least)
     center = delta * corner[:, 2:]
@@ -136,7 +147,10 @@ def iou_lower_bound(alpha: float) -> float:
 
 
 def alpha_for_bound(bound: float) -> float:
-    """The smallest alpha whose `iou_lower_bound` is at least `bound`, which must be in (0, 1).
+    """The smallest alpha whose `iou_lower_bound` is at least `bound`.
+
+    Args:
+        bound: the IoU to guarantee, in (0, 1).
 
     >>> round(alpha_for_bound(0.5), 4)
     0.7291

@@ -1,8 +1,8 @@
-"""Merging: boxes that mean the same object become one box, in place of the best of them alone.
+"""Merging: combine the boxes of one object into one box, instead of keeping only the best of them.
 
-`nmm` and `vote` are exact NMS, after which each kept box takes in what it suppressed; `merge` does that with any
-suppressors. `nmm` can take in what those overlap, too. `weighted_boxes_fusion` makes its own clusters, around boxes
-that move as these grow. docs/howto/merging.md says which to take when.
+`nmm` and `vote` run exact NMS and then merge the boxes that each kept box suppressed into it; `merge` does the same
+with any suppressors. `nmm` can also merge boxes that overlap merged ones. `weighted_boxes_fusion` forms its own
+clusters, around boxes that move as clusters grow. docs/howto/merging.md says when to use which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 class Merged(NamedTuple, Generic[Result]):
-    """Merged boxes by decreasing score: the row of the kept box of each, its merged box and its score."""
+    """Merged boxes by decreasing score: for each, the row of its kept box, the merged box and its score."""
 
     keep: Result  #: (K,): rows of the kept boxes
     boxes: Result  #: (K, 4): the merged boxes, in the format of the input
@@ -30,13 +30,13 @@ class Merged(NamedTuple, Generic[Result]):
 
 
 class Fused(NamedTuple, Generic[Result]):
-    """Fused boxes by decreasing score, their labels and images (None if none were given), and of each row its box."""
+    """Fused boxes by decreasing score, with labels and images (None if not given), and the cluster of each row."""
 
     boxes: Result  #: (K, 4): the fused boxes, in the format of the input
     scores: Result  #: (K,)
     labels: Result | None  #: (K,), or None if none were given
     images: Result | None  #: (K,), or None if none were given
-    clusters: Result  #: (N,): the place of the row's fused box, -1 for a row that took no part
+    clusters: Result  #: (N,): the position of the row's fused box, -1 for a row that was not used
 
 
 @overload
@@ -50,24 +50,24 @@ def merge(
 def merge(
     boxes: Values, scores: Values, suppressor: Values, *, how: HowName = "union", box_format: BoxFormatName = "xyxy"
 ) -> Any:
-    """Merge what each kept box suppressed into it. O(N log N).
+    """Merge the boxes that each kept box suppressed into that box, in O(N log N).
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
-        scores: (N,), any real numbers; from 0 on where how="vote".
-        suppressor: (N,) integers, as `nms(..., return_suppressor=True)` gives them: of each row the kept row that
-            removed it, itself if it is kept, -1 if it is part of nothing.
-        how: "union", the smallest box around all of a group, with their highest score (SAHI's GREEDYNMM); or "vote",
-            the mean of their corners, weighted by scores, with the score of the kept box (box voting).
-        box_format: "xyxy", "xywh" or "cxcywh"; of what comes out, too.
+        scores: (N,), any real numbers; at least 0 with how="vote".
+        suppressor: (N,) integers, as `nms(..., return_suppressor=True)` returns them: for each row, the kept row that
+            removed it, the row itself if it is kept, or -1 if it belongs to no group.
+        how: "union", the smallest box around all boxes of a group, with their highest score (SAHI's GREEDYNMM); or
+            "vote", the score-weighted mean of their corners, with the score of the kept box (box voting).
+        box_format: "xyxy", "xywh" or "cxcywh", for the input and the result.
 
     Returns:
         `Merged(keep, boxes, scores)`: the kept rows, by decreasing score, ties to the lower row, and the box and score
-        of each. Boxes are in their float type, computed in double and rounded once. A box that nothing was merged into
-        is as it was, to the bit; so is one of a group whose scores are all 0, where how="vote".
+        of each. Boxes are computed in double and rounded once to their float type. A kept box is returned unchanged if
+        nothing was merged into it, or, with how="vote", if all scores of its group are 0.
 
     Raises:
-        ValueError, TypeError: as `hnms`; and if a suppressor is no kept row.
+        ValueError, TypeError: as `hnms`; and if a suppressor is not a kept row.
 
     >>> boxes, scores = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]
     >>> merge(boxes, scores, [0, 0, 2])
@@ -125,14 +125,14 @@ def nmm(
     transitive: bool = False,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
-    """Non-maximum merging: `nms`, then each kept box becomes the smallest box around it and what it suppressed.
+    """Non-maximum merging: `nms`, then each kept box grows to the smallest box around it and the boxes it suppressed.
 
-    For parts of objects, as tiles of an image cut them. Arguments and errors are those of `nms`, the result is that of
-    `merge`.
+    Useful where the tiles of an image cut objects into parts. Arguments and errors are those of `nms`; the result is
+    that of `merge`.
 
-    With `transitive`, a box that was merged brings in what it overlaps: by decreasing score, a box joins the group of
-    the first box that overlaps it, be that kept or not, and is kept if there is none. So a chain of parts becomes one
-    object. The cost is about O(N log N) on detections; docs/howto/merging.md says what takes longer.
+    With `transitive`, a merged box also brings in the boxes that it overlaps. Boxes are taken by decreasing score: a
+    box joins the group of the first box that overlaps it, kept or not, and is kept if there is none. So a chain of
+    parts becomes one object. The cost is about O(N log N) on detections; docs/howto/merging.md says what takes longer.
 
     >>> nmm([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]).boxes
     array([[ 0.,  0., 11., 10.],
@@ -194,10 +194,10 @@ def vote(
     inclusive: bool = False,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
-    """Box voting: `nms`, then each kept box becomes the mean of it and what it suppressed, weighted by scores.
+    """Box voting: `nms`, then each kept box becomes the score-weighted mean of itself and the boxes it suppressed.
 
-    For the noise in the boxes of one detector. Scores must be from 0 on. Other arguments and errors are those of `nms`,
-    the result is that of `merge`.
+    Useful against noise in the boxes of one detector. Scores must be at least 0. Other arguments and errors are those
+    of `nms`; the result is that of `merge`.
 
     >>> vote([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5]).boxes
     array([[ 0.25,  0.  , 10.25, 10.  ],
@@ -228,7 +228,7 @@ def suppressor_of(
     transitive: bool = False,
     box_format: Any = "xyxy",
 ) -> Any:
-    """Of each box the kept box that it is merged into, as `merge` takes it."""
+    """For each box, the kept box that it is merged into, as `merge` takes it."""
     settings = (iou_threshold, score_threshold, max_output, metric, inclusive, box_format)
     call = JOIN if transitive else NMS_SUPPRESSOR
     result = call.core(boxes, scores, labels, images, *settings) if type(boxes) is np.ndarray else None
@@ -236,7 +236,7 @@ def suppressor_of(
 
 
 def merge_on_host(boxes: Any, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Array, Array, Array]:
-    """`merge` of arrays, lists or CPU tensors: checked."""
+    """`merge` for arrays, lists or CPU tensors, with checks."""
     box_array, score_array, _, _ = _validate.plain_arrays(boxes, scores, None)
     box_format = _settings.box_format_value(box_format)
     _validate.legal_numbers(box_array, score_array, box_format)
@@ -246,7 +246,7 @@ def merge_on_host(boxes: Any, scores: Any, suppressor: Any, how: Any, box_format
 def merge_groups(
     boxes: Array, scores: Array, suppressor: Array, how: Any, box_format: BoxFormatName, rows: Any = None
 ) -> tuple[Array, Array, Array]:
-    """`merge` of legal arrays. Errors call the rows `rows`, if given."""
+    """`merge` for checked arrays. Error messages use the row numbers in `rows`, if given."""
     how = _settings.how_value(how)
     keep = np.flatnonzero(suppressor == np.arange(len(suppressor)))
     if how == "vote":
@@ -255,7 +255,7 @@ def merge_groups(
     sizes = np.bincount(suppressor[suppressor >= 0], minlength=len(boxes))
     several = keep[sizes[keep] > 1]
     if len(several):
-        # Groups of several rows, one after another; those of each stand together.
+        # The rows of all groups of several rows, group after group.
         in_several = np.flatnonzero((suppressor >= 0) & (sizes[suppressor] > 1))
         members = in_several[np.argsort(suppressor[in_several], kind="stable")]
         starts = np.concatenate([[0], np.cumsum(sizes[several])[:-1]])
@@ -280,16 +280,16 @@ def _unions(boxes: Array, starts: Array, box_format: BoxFormatName) -> Array:
 
 
 def _means(boxes: Array, scores: Array, members: Array, kept: Array, starts: Array, sizes: Array) -> Array:
-    """The mean of each group, weighted by scores. It is the same in every format, for all are linear in the corners.
+    """The score-weighted mean of each group. It is the same in every format, because all are linear in the corners.
 
-    Sums are of distances from the kept box, with scores as shares of the highest: they cannot overflow, and equal boxes
-    have their box as their mean.
+    It sums distances from the kept box, with scores relative to the highest: sums cannot overflow, and the mean of
+    equal boxes is that box.
     """
     weights = scores[members].astype(np.float64)
     highest = np.maximum.reduceat(weights, starts)
     weights /= np.repeat(np.where(highest > 0, highest, 1.0), sizes)
     center = boxes[kept].astype(np.float64)
-    apart = boxes[members] / 2 - np.repeat(center, sizes, axis=0) / 2  # halves: of two finite numbers it is finite
+    apart = boxes[members] / 2 - np.repeat(center, sizes, axis=0) / 2  # halves: their difference is always finite
     total = np.add.reduceat(weights, starts)[:, None]
     shift = np.add.reduceat(weights[:, None] * apart, starts)
     result: Array = center + 2 * np.divide(shift, total, out=np.zeros_like(shift), where=total > 0)
@@ -297,7 +297,7 @@ def _means(boxes: Array, scores: Array, members: Array, kept: Array, starts: Arr
 
 
 def in_format(corners: Array, box_format: BoxFormatName) -> Array:
-    """Corners in double precision as boxes of a format."""
+    """Convert corners in double precision to boxes of a format."""
     if box_format == "xyxy":
         return corners
     low, high = corners[:, :2], corners[:, 2:]
@@ -319,41 +319,46 @@ def weighted_boxes_fusion(
     allows_overflow: bool = False,
     box_format: BoxFormatName = "xyxy",
 ) -> Fused[Any]:
-    """Weighted boxes fusion (Solovyev et al.): the boxes of several models in, one for each cluster out.
+    """Weighted boxes fusion (Solovyev et al.): fuse the boxes of several models into one box for each cluster.
 
-    By decreasing score times weight, a box joins the cluster of its label and image whose fused box has the highest IoU
-    with it, if that is above the threshold, the earlier one of equals; else it founds one. The fused box of a cluster
-    is the mean of its boxes, weighted by their scores; it moves with each box that joins. On boxes in [0, 1] clusters
-    and boxes are those of ensemble-boxes 1.0.9, which rounds sums to float32; elsewhere sums are doubles. The cost is
-    O(N log N) for sorting and about O(N) for the rest.
+    Boxes are taken by decreasing score times weight. A box joins the cluster of its label and image whose fused box has
+    the highest IoU with it, if that IoU is above the threshold; of equals, the earlier cluster. Otherwise it starts a
+    new cluster. The fused box of a cluster is the score-weighted mean of its boxes and moves with each box that joins.
+    For boxes in [0, 1], clusters and boxes are those of ensemble-boxes 1.0.9, which rounds sums to float32; otherwise
+    sums are doubles. The cost is O(N log N) for sorting and about O(N) for the rest.
 
     Args:
-        boxes: (N, 4) of all models and images, see `hnms` for the types. Any coordinates; nothing is clipped.
-        scores: (N,), from 0 on.
-        labels: (N,) whole numbers or None. Boxes of different labels never meet.
-        models: (N,) whole numbers from 0 on: which model a box is of. None: all are of one.
-        images: (N,) whole numbers or None. Boxes of different images never meet.
+        boxes: (N, 4), the boxes of all models and images, see `hnms` for the types. Any coordinates; nothing is
+            clipped.
+        scores: (N,), at least 0.
+        labels: (N,) whole numbers or None. Boxes with different labels are never compared.
+        models: (N,) whole numbers, at least 0: the model of each box. None: all boxes are from one model.
+        images: (N,) whole numbers or None. Boxes of different images are never compared.
         iou_threshold: in [0, 1]. A box joins a cluster where IoU > iou_threshold, strictly; 0 means any overlap.
-        weights: one for each model, from 0 on and not all 0, by which its scores are multiplied. None: 1 for each, up
-            to the greatest of `models`.
-        score_threshold: rows with a score below it take no part (ensemble-boxes' skip_box_thr: a score equal to it
-            does, other than in `nms`).
-        confidence: the score of a fused box. M models of total weight W, n boxes in the cluster:
-            "avg": their mean weighted score * min(n, M) / W; "max": the highest weighted score / the highest weight;
-            "box_and_model_avg": the sum of the weighted scores / the sum of the boxes' weights * the weight of the
-            models in the cluster / W; "absent_model_aware_avg": the sum of the weighted scores / (the sum of the boxes'
-            weights + the weight of the models that are not in the cluster).
-        allows_overflow: whether "avg" takes n in place of min(n, M), so that scores may be above 1.
-        box_format: "xyxy", "xywh" or "cxcywh"; of what comes out, too.
+        weights: one for each model, at least 0 and not all 0; the scores of the model are multiplied by it. None: 1 for
+            each model up to the greatest in `models`.
+        score_threshold: rows with a score below it are not used (ensemble-boxes' skip_box_thr). Unlike in `nms`, a
+            score equal to it is used.
+        confidence: the score of a fused box, for M models with total weight W and n boxes in the cluster:
+
+            - "avg": the mean weighted score * min(n, M) / W;
+            - "max": the highest weighted score / the highest weight;
+            - "box_and_model_avg": the sum of the weighted scores / the sum of the boxes' weights * the weight of the
+              models in the cluster / W;
+            - "absent_model_aware_avg": the sum of the weighted scores / (the sum of the boxes' weights + the weight of
+              the models that are not in the cluster).
+
+        allows_overflow: whether "avg" uses n instead of min(n, M), so that scores may be above 1.
+        box_format: "xyxy", "xywh" or "cxcywh", for the input and the result.
 
     Returns:
-        `Fused(boxes, scores, labels, images, clusters)` by decreasing score, ties to the lower row of the first box of
-        a cluster. Boxes and scores are in their float types. A cluster of one box has this box, to the bit. A box
-        without area joins nothing and is a cluster of its own (ensemble-boxes leaves it out); where all scores of a
-        cluster are 0 its box is the first. Tensors where boxes are a tensor, on its device.
+        `Fused(boxes, scores, labels, images, clusters)` by decreasing score, ties to the lower row of a cluster's first
+        box. Boxes and scores are in their float types. A cluster of one box returns that box unchanged. A box without
+        area joins nothing and is a cluster of its own (ensemble-boxes leaves it out). Where all scores of a cluster are
+        0, its box is the first one. If `boxes` is a tensor, these are tensors on its device.
 
     Raises:
-        ValueError, TypeError: as `hnms`; for scores and weights below 0 and for models without a weight.
+        ValueError, TypeError: as `hnms`; also for scores and weights below 0 and for models without a weight.
 
     >>> fused = weighted_boxes_fusion(
     ...     [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], [0.75, 0.25, 0.5], models=[0, 1, 1]
@@ -382,7 +387,7 @@ def fuse_on_host(
     allows_overflow: Any,
     box_format: Any,
 ) -> tuple[Array, Array, Array | None, Array | None, Array]:
-    """`weighted_boxes_fusion` of arrays, lists or CPU tensors: checked."""
+    """`weighted_boxes_fusion` for arrays, lists or CPU tensors, with checks."""
     box_array, score_array, label_array, image_array = _validate.plain_arrays(boxes, scores, labels, images)
     box_format = _settings.box_format_value(box_format)
     iou_threshold = _settings.share_value("iou_threshold", iou_threshold)
@@ -414,10 +419,10 @@ def fuse_on_host(
 class Clusters(NamedTuple):
     """Fused boxes by decreasing score."""
 
-    founders: Array  #: the row of the first box of each, which has the highest weighted score
+    founders: Array  #: the row of each cluster's first box, which has the highest weighted score
     boxes: Array
     scores: Array
-    clusters: Array  #: of each row, the place of its box
+    clusters: Array  #: for each row, the position of its fused box
 
 
 def fuse_clusters(
@@ -433,7 +438,7 @@ def fuse_clusters(
     box_format: BoxFormatName,
     rows: Any = None,
 ) -> Clusters:
-    """The fused boxes of legal arrays, all of whose rows take part. Errors call these `rows`, if given."""
+    """The fused boxes of checked arrays; all rows are used. Error messages use the row numbers in `rows`, if given."""
     _validate.scores_from_0(scores, rows)
     weight = weights[models]
     weighted = scores.astype(np.float64) * weight
@@ -450,7 +455,7 @@ def fuse_clusters(
         final = weighted[founders] / weights.max()
     else:
         total, total_weight = (np.bincount(clusters, values, count) for values in (weighted, weight))
-        # Each model of a cluster once.
+        # Count each model of a cluster once.
         pairs = np.unique(clusters * len(weights) + models)
         of_models = np.bincount(pairs // len(weights), weights[pairs % len(weights)], count)
         if confidence == "box_and_model_avg":
@@ -468,6 +473,6 @@ def fuse_clusters(
 
 
 def _ratio(values: Array, by: Array) -> Array:
-    """0 where all weights are 0."""
+    """`values` / `by`, or 0 where all weights are 0."""
     result: Array = np.divide(values, by, out=np.zeros(len(values)), where=by > 0)
     return result

@@ -1,6 +1,6 @@
-"""Exact NMS of part of a scene: what is certain about its boxes, whatever the rest of the scene holds.
+"""Exact NMS of part of a scene: what is certain about its boxes, whatever the rest of the scene contains.
 
-For scenes that no call can hold: divide them, ask `partial_nms` about each part, and go on with what is undecided.
+For scenes too large for one call: divide them, call `partial_nms` on each part, and continue with the undecided boxes.
 `hashnms.scenes` does that with files; docs/howto/scale.md explains it.
 """
 
@@ -18,11 +18,11 @@ from hashnms._tensors import Values
 
 
 class Status(IntEnum):
-    """What is certain about a box of a part."""
+    """The certain status of a box in a part of a scene."""
 
-    SUPPRESSED = 0  #: a kept box overlaps it, in the whole scene, too
-    KEPT = 1  #: it is kept in the whole scene
-    UNDECIDED = 2  #: it depends on boxes outside of the part
+    SUPPRESSED = 0  #: suppressed by a kept box, in the whole scene too
+    KEPT = 1  #: kept in the whole scene
+    UNDECIDED = 2  #: depends on boxes outside the part
 
 
 def partial_nms(
@@ -38,25 +38,26 @@ def partial_nms(
     inclusive: bool = False,
     box_format: BoxFormatName = "xyxy",
 ) -> NDArray[np.int8]:
-    """What greedy NMS of a whole scene certainly does with the boxes of a part of it.
+    """Decide which boxes of a part of a scene greedy NMS of the whole scene certainly keeps or suppresses.
 
-    By decreasing score, a box is suppressed if a kept box overlaps it; else undecided if it is open or an undecided box
-    overlaps it; else kept. A scene is decided in rounds: divide it into parts such that of two boxes whose `regions`
-    meet at least one part has both, and call a box open if another part has it, too. A box that is undecided in every
-    part that has it is suppressed by no box kept so far: the undecided boxes are a scene of their own, for the next
-    round. Rows must be in the order of the scene where scores tie.
+    Boxes are taken by decreasing score. A box is suppressed if a kept box overlaps it. Otherwise it is undecided if it
+    is open or an undecided box overlaps it. Otherwise it is kept. A scene is decided in rounds. Divide it into parts
+    such that any two boxes whose `regions` intersect are together in at least one part. A box is open if another part
+    also contains it. A box that is undecided in every part that contains it is not suppressed by any box kept so far.
+    So the undecided boxes are a scene of their own, for the next round. Where scores tie, rows must be in the order of
+    the scene.
 
     Args:
-        boxes: (N, 4), see `hnms` for the types; arrays or CPU tensors, as all others.
+        boxes: (N, 4), see `hnms` for the types. All arguments are arrays or CPU tensors.
         scores: (N,), any real numbers.
         iou_threshold: in [0, 1], as for `nms`.
-        open: (N,) bools or None: which boxes a box outside of the part may suppress, or be suppressed by. None: no box;
-            then all are decided as by `nms`.
-        kept: (N,) bools or None: which boxes are known to be kept.
-        labels: (N,) whole numbers or None. Boxes of different labels never meet.
-        images: (N,) whole numbers or None. Boxes of different images never meet.
+        open: (N,) bools or None: whether a box outside the part may suppress this box or be suppressed by it. None: no
+            box is open, and all are decided as by `nms`.
+        kept: (N,) bools or None: whether this box is known to be kept.
+        labels: (N,) whole numbers or None. Boxes with different labels are never compared.
+        images: (N,) whole numbers or None. Boxes of different images are never compared.
         metric: "iou", "ios" or "diou", as for `nms`.
-        inclusive: suppress also where the overlap equals the threshold, which must be above 0 then.
+        inclusive: also suppress where the overlap equals the threshold, which must then be above 0.
         box_format: "xyxy", "xywh" or "cxcywh".
 
     Returns:
@@ -65,7 +66,7 @@ def partial_nms(
     Raises:
         ValueError, TypeError: as `nms`.
 
-    The right part of a scene: its first box reaches over the border, and the second depends on it.
+    In this right part of a scene, the first box reaches over the border, and the second depends on it.
 
     >>> boxes = [[0, 0, 10, 10], [3, 0, 13, 10], [30, 0, 40, 10], [31, 0, 41, 10]]
     >>> status = partial_nms(boxes, [0.9, 0.8, 0.7, 0.6], 0.5, open=[True, False, False, False])
@@ -87,11 +88,18 @@ def regions(
     inclusive: bool = False,
     box_format: BoxFormatName = "xyxy",
 ) -> NDArray[np.float64]:
-    """Of each box the part around its centre that meets that of every box which it could suppress, or the reverse.
+    """Shrink each box to its region: if one of two boxes can suppress the other, their regions intersect.
 
-    IoU > t needs `|dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t)`, to which each box adds its share. With `metric="ios"`,
-    and for thresholds below 1/1024, it is the whole box. All boxes of a scene must have ordinary sizes (for float32
-    areas from 1e-31 on), or be given in one call.
+    IoU > t needs `|dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t)`, so a region is its box scaled by (1 - t) / (1 + t) around
+    its centre. With `metric="ios"`, and for thresholds below 1/1024, it is the whole box. All boxes of a scene must
+    have ordinary sizes (with float32, areas of at least 1e-31) or be given in one call.
+
+    Args:
+        boxes: (N, 4), see `hnms` for the types; an array, a list or a CPU tensor.
+        iou_threshold: in [0, 1], as in `nms`.
+        metric: "iou", "ios" or "diou", as in `nms`.
+        inclusive: as in `nms`.
+        box_format: "xyxy", "xywh" or "cxcywh".
 
     Returns:
         (N, 4) float64: x1, y1, x2, y2, whatever the `box_format`.

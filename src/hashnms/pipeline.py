@@ -1,4 +1,4 @@
-"""`Suppression`: a whole chain of suppression steps as one value, said once and used by detectors, files and tables."""
+"""`Suppression`: a chain of suppression steps as one value, for arrays, detectors, files and tables."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Suppressed(NamedTuple, Generic[Result]):
 
 
 class SuppressedBoxes(Suppressed[Result]):
-    """The same where a step changes boxes. It is still a pair: `keep, scores = suppression(...)`."""
+    """What a `Suppression` returns if a step changes boxes. It is still a pair: `keep, scores = suppression(...)`."""
 
     _boxes: Result
 
     @classmethod
     def of(cls, keep: Result, scores: Result, boxes: Result) -> SuppressedBoxes[Result]:
-        """That of these values."""
+        """A result with these values."""
         result = cls(keep, scores)
         result._boxes = boxes
         return result
@@ -56,10 +56,11 @@ class SuppressedBoxes(Suppressed[Result]):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Suppression:
-    """A chain of steps as one immutable value, e.g. "the best 9,000, HNMS, then NMS at 0.5, at most 1,000 out".
+    """A chain of steps as one immutable value: take the best 9,000, HNMS, NMS at 0.5, return at most 1,000.
 
-    Each step gets what the one before it left; a `Limit` lets the step before it stop early. Values can be compared,
-    hashed and pickled, written in a short notation (`str` and `parse`) and as plain dicts (`to_dict` and `from_dict`).
+    Each step gets the boxes that the step before it left. A `Limit` lets the step before it stop early. Suppressions
+    can be compared, hashed and pickled. They can be written in a short notation (`str` and `parse`) and as plain dicts
+    (`to_dict` and `from_dict`).
 
     Args:
         steps: one or more of `TopK`, `Hnms`, `Nms`, `SoftNms`, `Nmm`, `Vote`, `Wbf`, `Limit`, `ScoreThreshold`.
@@ -75,7 +76,7 @@ class Suppression:
     """
 
     steps: tuple[Step, ...]
-    _notation: str = field(init=False, repr=False, compare=False)  # made at once: compiled graphs cannot make it
+    _notation: str = field(init=False, repr=False, compare=False)  # made here because compiled graphs cannot
 
     def __init__(self, steps: Iterable[Step]) -> None:
         object.__setattr__(self, "steps", _settings.steps_tuple(steps, list(STEPS.values())))
@@ -115,17 +116,17 @@ class Suppression:
         Args:
             boxes: (N, 4), see `hnms` for the types.
             scores: (N,), any real numbers.
-            labels: (N,) whole numbers or None. Boxes of different labels never meet, except in `Limit` and
-                `ScoreThreshold`, which take all alike.
-            images: (N,) whole numbers or None. Boxes of different images never meet. `Limit` is of each image, `TopK`
-                of each label of each image.
+            labels: (N,) whole numbers or None. Boxes with different labels are never compared, except by `Limit` and
+                `ScoreThreshold`, which ignore labels.
+            images: (N,) whole numbers or None. Boxes of different images are never compared. `Limit` counts within each
+                image, `TopK` within each label of each image.
             box_format: "xyxy", "xywh" or "cxcywh".
 
         Returns:
             `Suppressed(keep, scores)`: int64 indices into the input, by decreasing final score, ties to the lower
-            index, and these scores: float32 or float64, other than the given ones where a step is `SoftNms` or `Wbf`.
-            `.boxes` are the boxes of these rows, in the format of the input, where a step changes boxes (`Nmm`, `Vote`,
-            `Wbf`), else None. The cost is the sum of that of the steps.
+            index, and these scores, in float32 or float64. Scores differ from the given ones only if a step is
+            `SoftNms` or `Wbf`. `.boxes` holds the boxes of these rows, in the format of the input, if a step changes
+            boxes (`Nmm`, `Vote`, `Wbf`); otherwise it is None. The cost is the sum of the steps' costs.
 
         Raises:
             ValueError, TypeError: as `hnms`.
@@ -138,23 +139,23 @@ class Suppression:
 
     @property
     def changes_scores(self) -> bool:
-        """Whether what comes out may have other scores than what went in."""
+        """Whether a step changes scores."""
         return any(step.changes_scores for step in self.steps)
 
     @property
     def changes_boxes(self) -> bool:
-        """Whether what comes out may have other boxes than what went in."""
+        """Whether a step changes boxes."""
         return any(step.changes_boxes for step in self.steps)
 
     def on_host(self, boxes: Any, scores: Any, labels: Any, images: Any, box_format: Any) -> tuple[Any, ...]:
-        """By the core, of arrays, lists or CPU tensors."""
+        """Run the steps in the core, on arrays, lists or CPU tensors."""
         box_format = _settings.box_format_value(box_format)
         return self.run(Candidates(*_validate.plain_arrays(boxes, scores, labels, images), box_format))
 
     def run(self, candidates: Candidates) -> tuple[Any, ...]:
-        """What the steps leave of the candidates, which are the whole input: its rows, and their scores.
+        """Run the steps on the candidates, which are the whole input: the rows that are left and their scores.
 
-        Third come their boxes, if a step changes boxes.
+        If a step changes boxes, the boxes come third.
         """
         for step, following in pairwise(self.steps):
             most = following.k if isinstance(following, Limit) else None
@@ -166,7 +167,7 @@ class Suppression:
 
     @classmethod
     def of(cls, value: Suppression | str) -> Suppression:
-        """A suppression as it is, or that of a short notation: for functions that take both.
+        """Return a suppression unchanged, or parse its short notation: for functions that accept both.
 
         >>> Suppression.of("nms:0.5") == Suppression.of(Suppression.parse("nms:0.5"))
         True
@@ -181,7 +182,7 @@ class Suppression:
 
     @classmethod
     def parse(cls, text: str) -> Suppression:
-        """The value of a short notation: steps joined by +, each `name:value/value`.
+        """Parse a short notation: steps joined by +, each `name:value/value`.
 
         >>> Suppression.parse("hnms:0.7/2").steps
         (Hnms(alpha=0.7, num_hashes=2),)
@@ -196,7 +197,7 @@ class Suppression:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Suppression:
-        """The value of what `to_dict` gives."""
+        """Build a suppression from the result of `to_dict`."""
         need = "data must be a dict with a list of steps, {'steps': [...]}"
         if not isinstance(data, Mapping):
             raise TypeError(f"{need}, got {data!r}")
@@ -205,7 +206,7 @@ class Suppression:
         return cls(step_from_dict(entry) for entry in data["steps"])
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain dicts, lists, numbers and strings, for JSON and the like.
+        """The suppression as plain dicts, lists, numbers and strings, for example for JSON.
 
         >>> Suppression.parse("hnms:0.7/1+limit:9").to_dict()
         {'steps': [{'step': 'hnms', 'alpha': 0.7, 'num_hashes': 1}, {'step': 'limit', 'k': 9}]}

@@ -1,4 +1,4 @@
-"""The paper in plain Python, line by line: the oracle of every test, and readable documentation. Slow on purpose.
+"""The paper in plain Python, line by line: the oracle for the tests, and readable documentation. Slow on purpose.
 
 Equation and algorithm numbers are those of "Hashing-based Non-Maximum Suppression for Crowded Object Detection".
 Boxes are taken as (w, h, x, y) with x, y the centre, in double precision; inputs are not checked here.
@@ -37,7 +37,7 @@ def iou_hash(
         j = _size_cell(h, h0, alpha)  # Eqn. 3
         delta_i = _cell_center(i, w0, alpha) * (1 - alpha) / (1 + alpha)  # Eqn. 4
         delta_j = _cell_center(j, h0, alpha) * (1 - alpha) / (1 + alpha)  # Eqn. 8
-        m = _round(x * (1 / delta_i) - bx)  # Eqn. 6, with 1 / delta as the core's table has it
+        m = _round(x * (1 / delta_i) - bx)  # Eqn. 6, with 1 / delta as in the core's table
         n = _round(y * (1 / delta_j) - by)  # Eqn. 7
         codes.append((i, j, m, n))
     return codes
@@ -59,7 +59,7 @@ def _round(value: float) -> int:
 
 
 def _size_cell(w: float, w0: float, alpha: float) -> int:
-    """Eqn. 2, i = round((log W_0 - log w) / log alpha), with enough digits to be right on a cell's edge."""
+    """Eqn. 2, i = round((log W_0 - log w) / log alpha), with enough digits to be exact on a cell's edge."""
     with localcontext(Context(prec=50)):
         exact = (Decimal(w0).ln() - Decimal(w).ln()) / Decimal(alpha).ln() + Decimal("0.5")
         return int((exact + Decimal("1e-40")).to_integral_value("ROUND_FLOOR"))  # 1e-40: the last digits are noise
@@ -106,7 +106,7 @@ def hnms(
     labels: Any = None,
     box_format: str = "xyxy",
 ) -> NDArray[np.int64]:
-    """Alg. 3: HNMS once for each hash of the family, each on what the last one kept."""
+    """Alg. 3: HNMS once for each hash of the family, each time on the boxes that the last one kept."""
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
     labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
     keep = np.arange(len(boxes))
@@ -117,7 +117,7 @@ def hnms(
 
 
 def _best_of_each_cell(codes: list[Any], scores: Any, labels: Any) -> list[int]:
-    """Alg. 2, with the label beside the code; a box without a code is a cell of its own."""
+    """Alg. 2, with the label as part of the key; a box without a code is a cell of its own."""
     code2idx: dict[Hashable, int] = {}
     for i, code in enumerate(codes):
         cell = ("no area", i) if code is None else (code, int(labels[i]))
@@ -141,11 +141,11 @@ def nms(
     metric: str = "iou",
     inclusive: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sec. 2.2: by decreasing score, each box not yet suppressed suppresses those of its label with IoU > threshold.
+    """Sec. 2.2: by decreasing score, each box that is left suppresses the boxes of its label with IoU > threshold.
 
-    Boxes are xyxy; the IoU, or another metric, is computed in their own float type and compared with the threshold as
-    a double: > or, where that is inclusive, >=. Returns
-    the kept indices and the suppressors: of each box, the kept box that removed it, itself if kept, else -1.
+    Boxes are xyxy. The IoU, or another metric, is computed in their own float type and compared with the threshold as a
+    double, with > or, if `inclusive`, with >=. Returns the kept indices and the suppressors: for each box, the kept box
+    that removed it, the box itself if kept, otherwise -1.
     """
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
     labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
@@ -169,7 +169,7 @@ def nms(
 def partial_nms(
     boxes: Any, scores: Any, iou_threshold: float = 0.5, *, open: Any = None, labels: Any = None, metric: str = "iou"
 ) -> NDArray[np.int8]:
-    """What is certain about the boxes of a part of a scene: 0 for suppressed, 1 for kept, 2 for undecided."""
+    """The certain status of each box in a part of a scene: 0 for suppressed, 1 for kept, 2 for undecided."""
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
     status = np.full(len(boxes), -1, np.int8)
     for i in np.argsort(-scores.astype(np.float64), kind="stable"):
@@ -196,11 +196,11 @@ def join(
     metric: str = "iou",
     inclusive: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Transitive groups: by decreasing score, each box, kept or not, claims those that overlap it and are not claimed.
+    """Transitive groups: by decreasing score, each box, kept or not, claims all unclaimed boxes that overlap it.
 
-    A box is kept if nobody has claimed it. Labels and overlaps as in `nms`. Returns of each box the one that claimed
-    it, itself if it is kept, and the kept box that this leads to; -1 for both if its score is too low, and for the
-    latter beyond `max_output` kept boxes.
+    A box is kept if no box has claimed it. Labels and overlaps are as in `nms`. Returns two arrays. The first has the
+    box that claimed each box, or the box itself if it is kept. The second has the kept box at the end of this chain.
+    Both are -1 if the score is too low; the second is also -1 beyond `max_output` kept boxes.
     """
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.asarray(scores)
     labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
@@ -233,10 +233,10 @@ def soft_nms(
     labels: Any = None,
     max_output: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Soft-NMS (Bodla et al., 2017; the paper's appendix): select the best box, lower those it overlaps, again.
+    """Soft-NMS (Bodla et al., 2017; the paper's appendix): select the best box, lower the boxes it overlaps, repeat.
 
-    Boxes are xyxy; the IoU is computed in their own float type, the decay in double and rounded once to the scores'
-    type. Returns the selected indices in order and their scores by then.
+    Boxes are xyxy. The IoU is computed in their own float type, the decay in double and rounded once to the scores'
+    type. Returns the selected indices in order and their scores when selected.
     """
     boxes, scores = np.asarray(boxes).reshape(-1, 4), np.array(scores)
     labels = np.zeros(len(boxes), np.int64) if labels is None else np.asarray(labels)
@@ -259,10 +259,10 @@ def soft_nms(
 
 
 def merge(boxes: Any, scores: Any, suppressor: Any, how: str = "union") -> tuple[Any, Any, Any]:
-    """What each kept box suppressed is merged into it: the smallest box around all, or their mean weighted by scores.
+    """Merge the boxes that each kept box suppressed into it: the smallest box around all, or their score-weighted mean.
 
-    Boxes are xyxy. The mean is exact, of fractions, and rounded once. Returns the kept rows by decreasing score, their
-    boxes in double precision and their scores.
+    Boxes are xyxy. The mean is computed exactly with fractions and rounded once. Returns the kept rows by decreasing
+    score, their boxes in double precision and their scores.
     """
     rows, scores = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores)
     merged = []
@@ -293,9 +293,10 @@ def weighted_boxes_fusion(
 ) -> tuple[list[list[int]], NDArray[np.float64]]:
     """Solovyev et al., Sec. 3: clusters of boxes, and the fused box of each.
 
-    Boxes are xyxy, weights are of each box. By decreasing weighted score, a box joins the cluster whose fused box has
-    the highest IoU with it, above the threshold, or founds one. Sums in a cluster that begins within [0, 1] are rounded
-    to float32. Returns the rows of each cluster, in the order they joined, and the fused boxes.
+    Boxes are xyxy, and each box has a weight. By decreasing weighted score, a box joins the cluster whose fused box has
+    the highest IoU with it above the threshold; otherwise it starts a new cluster. In a cluster whose first box is
+    within [0, 1], sums are rounded to float32. Returns the rows of each cluster, in the order they joined, and the
+    fused boxes.
     """
     rows, weighted = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores, np.float64) * weights
     members: list[list[int]] = []
@@ -321,10 +322,9 @@ def weighted_boxes_fusion(
 def of_images(
     of_one: Callable[..., Any], boxes: Any, scores: Any, images: Any, *, labels: Any = None, **settings: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Several images in one call: a function of one image, image by image.
+    """Several images in one call: apply a function for one image to each image.
 
-    Returns the kept indices of all images and the scores they have in the end, by decreasing score, ties to the lower
-    index.
+    Returns the kept indices of all images and their final scores, by decreasing score, ties to the lower index.
     """
     boxes, scores, images = np.asarray(boxes).reshape(-1, 4), np.asarray(scores), np.asarray(images)
     keeps, finals = [np.zeros(0, np.int64)], [scores[:0]]
@@ -341,14 +341,14 @@ def of_images(
 
 
 def _iou(box: Any, others: Any) -> Any:
-    """In the boxes' own float type, then as double; NaN for two boxes without area, which is above no threshold."""
+    """IoU in the boxes' float type, returned as double; NaN for two boxes without area, which is above no threshold."""
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         intersection, area, areas = _intersection(box, others), _areas(box), _areas(others)
         return (intersection / (area + areas - intersection)).astype(np.float64)
 
 
 def _ios(box: Any, others: Any) -> Any:
-    """Intersection over the smaller area, likewise."""
+    """Intersection over the smaller area, in the same types."""
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         return (_intersection(box, others) / np.minimum(_areas(box), _areas(others))).astype(np.float64)
 
@@ -356,7 +356,7 @@ def _ios(box: Any, others: Any) -> Any:
 def _diou(box: Any, others: Any) -> Any:
     """Distance-IoU (Zheng et al., 2020, Eqn. 7); the penalty in double, rounded once to the boxes' type.
 
-    Where squares could overflow, lengths are taken in units of 2**600, which does not change the quotient.
+    Where squares could overflow, lengths are in units of 2**600, which does not change the quotient.
     """
     a, b = box.astype(np.float64), others.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):

@@ -15,30 +15,30 @@ from hashnms._settings import MetricName, SoftMethodName
 class Step:
     """One step of a `Suppression`: a frozen dataclass of numbers and names, checked when it is made.
 
-    In the short notation it is its name and its values, `name:value/value`. Values at the end may be left out, and are
-    left out beyond the first `_shown` where they are the defaults. What is true is written as its name, and what
-    is false is not written.
+    The short notation of a step is its name and its values, `name:value/value`. Values at the end may be left out. When
+    it is written, default values at the end are left out beyond the first `_shown`. True is written as the name of the
+    field, and False is not written.
     """
 
     _shown: ClassVar[int] = 1
-    removes_overlaps: ClassVar[bool] = True  #: False for those that only count boxes or compare scores
+    removes_overlaps: ClassVar[bool] = True  #: False for steps that only count boxes or compare scores
     changes_scores: ClassVar[bool] = False
     changes_boxes: ClassVar[bool] = False
 
     def apply(self, candidates: Candidates, most: int | None) -> tuple[Any, ...]:
-        """What a verb of the candidates returns: the boxes that pass and their scores; the first `most` will do.
+        """Apply the step: the boxes that pass and their scores. Only the first `most` are needed.
 
-        If it changes boxes, the new ones come third.
+        If the step changes boxes, the new boxes come third.
         """
         raise NotImplementedError
 
     @classmethod
     def _written(cls, first_value: str | None) -> list[str]:  # noqa: ARG003
-        """The fields whose values the short notation gives, in its order."""
+        """The fields that the short notation contains, in its order."""
         return [field.name for field in fields(cls)]
 
     def _set(self, **values: Any) -> None:
-        """While it is being made: it is frozen."""
+        """Set fields of the frozen dataclass while it is being made."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Hnms(Step):
-    """`hnms`: the best box of each cell, `num_hashes` times. `hnms:0.73/1`."""
+    """`hnms`: keep the best box of each cell, `num_hashes` times. Notation: `hnms:0.73/1`."""
 
     alpha: float = 0.7
     num_hashes: int = 1
@@ -67,7 +67,7 @@ class Hnms(Step):
 
 @dataclass(frozen=True)
 class Nms(Step):
-    """`nms`: exact greedy NMS. `nms:0.5`; with a metric that is not IoU, `nms:0.5/ios`; `nms:0.5/iou/inclusive`."""
+    """`nms`: exact greedy NMS. Notation: `nms:0.5`; with another metric `nms:0.5/ios`; `nms:0.5/iou/inclusive`."""
 
     iou_threshold: float = 0.5
     metric: MetricName = "iou"
@@ -85,9 +85,9 @@ class Nms(Step):
 
 @dataclass(frozen=True)
 class SoftNms(Step):
-    """`soft_nms`. `softnms:gaussian/0.5`: the method, its sigma or IoU threshold, and a min_score if it is not 0.001.
+    """`soft_nms`. Notation: `softnms:gaussian/0.5`: the method, its sigma or IoU threshold, and min_score if not 0.001.
 
-    The one of `sigma` and `iou_threshold` that the method does not use is set to its default.
+    If the method does not use `sigma` or `iou_threshold`, that field is set to its default.
     """
 
     method: SoftMethodName = "gaussian"
@@ -116,9 +116,9 @@ class SoftNms(Step):
 
 @dataclass(frozen=True)
 class Nmm(Nms):
-    """`nmm`: exact NMS, then a kept box becomes the smallest around it and what it suppressed. `nmm:0.5/ios`.
+    """`nmm`: exact NMS, then each kept box grows around the boxes it suppressed. Notation: `nmm:0.5/ios`.
 
-    With groups that also have what overlaps their members, `nmm:0.5/ios/transitive`.
+    `nmm:0.5/ios/transitive` also merges boxes that overlap merged boxes.
     """
 
     transitive: bool = False
@@ -135,7 +135,7 @@ class Nmm(Nms):
 
 @dataclass(frozen=True)
 class Vote(Nms):
-    """`vote`: exact NMS, then a kept box becomes the mean of it and what it suppressed, by scores. `vote:0.5`."""
+    """`vote`: exact NMS, then each kept box becomes the score-weighted mean of its group. Notation: `vote:0.5`."""
 
     changes_boxes: ClassVar[bool] = True
 
@@ -145,9 +145,9 @@ class Vote(Nms):
 
 @dataclass(frozen=True)
 class Wbf(Step):
-    """`weighted_boxes_fusion`, where all boxes are of one model. `wbf:0.55`, `wbf:0.55/max`.
+    """`weighted_boxes_fusion` with all boxes from one model. Notation: `wbf:0.55`, `wbf:0.55/max`.
 
-    The row of a fused box is that of the best box of its cluster. Its score is the mean of those of the cluster, or
+    The row of a fused box is the row of the best box in its cluster. Its score is the mean score of the cluster, or
     with "max" the highest.
     """
 
@@ -166,7 +166,7 @@ class Wbf(Step):
 
 @dataclass(frozen=True)
 class TopK(Step):
-    """The best `k` boxes of each label of an image: the paper's P1 and P2. `top:9000`."""
+    """The best `k` boxes of each label of an image: the paper's P1 and P2. Notation: `top:9000`."""
 
     k: int
     removes_overlaps: ClassVar[bool] = False
@@ -180,7 +180,7 @@ class TopK(Step):
 
 @dataclass(frozen=True)
 class Limit(Step):
-    """The best `k` boxes of an image: the paper's P3. `limit:1000`."""
+    """The best `k` boxes of an image: the paper's P3. Notation: `limit:1000`."""
 
     k: int
     removes_overlaps: ClassVar[bool] = False
@@ -194,7 +194,7 @@ class Limit(Step):
 
 @dataclass(frozen=True)
 class ScoreThreshold(Step):
-    """The boxes with a score above it, strictly. `score:0.05`."""
+    """The boxes with a score above `score_threshold`, strictly. Notation: `score:0.05`."""
 
     score_threshold: float
     removes_overlaps: ClassVar[bool] = False
@@ -224,19 +224,19 @@ _NEEDS = {int: "an integer", float: "a number", bool: "left out or that word"}
 
 
 def _text_of(name: str, value: Any) -> str:
-    """As short as reads back the same, without a plus sign."""
+    """The shortest text that parses to the same value, without a plus sign."""
     return name if value is True else str(value).removesuffix(".0").replace("e+", "e")
 
 
 def _value_of(name: str, text: str, kind: Any) -> Any:
-    """What `_text_of` has written."""
+    """Parse text written by `_text_of`."""
     if kind is bool and text != name:
         raise ValueError
     return kind(text) if kind in _NEEDS else text
 
 
 def parse_step(text: str, start: int, end: int) -> Step:
-    """The step that stands at text[start:end]."""
+    """Parse the step at text[start:end]."""
     step_text = text[start:end].strip()
     start = text.index(step_text, start)
     name_text, colon, values_text = step_text.partition(":")
@@ -267,7 +267,7 @@ def parse_step(text: str, start: int, end: int) -> Step:
 
 
 def _given_fields(names: list[str], values: list[str], types: dict[str, Any]) -> list[str]:
-    """The fields that the values are of: one after another, but what is false is not written."""
+    """The field of each value: in order, skipping bools that are left out because they are False."""
     left = list(names)
     given = []
     for value in values:
@@ -285,12 +285,12 @@ def _unreadable(text: str, start: int, part: str, message: str) -> ValueError:
 
 
 def step_to_dict(step: Step) -> dict[str, Any]:
-    """Its name and its values."""
+    """A step as a dict of its name and its values."""
     return {"step": _NAMES[type(step)], **asdict(step)}
 
 
 def step_from_dict(entry: Any) -> Step:
-    """The value of what `step_to_dict` gives."""
+    """Build a step from the result of `step_to_dict`."""
     names = ", ".join(STEPS)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("step"), str) or entry["step"] not in STEPS:
         raise ValueError(f"a step must be a dict whose 'step' is one of {names}, got {entry!r}")

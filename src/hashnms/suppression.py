@@ -1,6 +1,7 @@
 """The suppression functions: arrays or tensors in, indices of the kept boxes out.
 
-Each tries the core on arrays as they are. All else, and what the core does not take, goes the way `_calls.py` says.
+Each function passes NumPy arrays straight to the core. Everything else, and arrays that the core refuses, takes the
+slow path in `_calls.py`.
 """
 
 from __future__ import annotations
@@ -50,33 +51,35 @@ def hnms(
     images: Values | None = None,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
-    """Hashing-based non-maximum suppression: keep the best box of each IoUHash cell, O(N) on any data.
+    """Hashing-based non-maximum suppression (HNMS): keep the best box of each IoUHash cell, in O(N) on any data.
 
-    Boxes that share a cell overlap by at least `iou_lower_bound(alpha)`, so nothing is removed that does not overlap
-    a box of at least its score by that much. Boxes that overlap more may still lie in two cells: `num_hashes` runs
-    with shifted cells, each on what the last one left, remove most of those (Alg. 2 and 3 of the paper).
+    Boxes that share a cell have an IoU of at least `iou_lower_bound(alpha)`. So every removed box overlaps, by at least
+    that much, a box whose score is at least as high. Two boxes that overlap more may still lie in different cells. With
+    `num_hashes` > 1, HNMS runs again on the remaining boxes with shifted cells, which removes most of these duplicates
+    (Alg. 2 and 3 of the paper).
 
     Args:
         boxes: (N, 4), x1, y1, x2, y2 by default: an array, a list, or a torch tensor on any device. float32 and float64
-            as they are; float16, bfloat16 and integers as float32, integers beyond 2**24 as float64.
+            are computed in their own type, float16, bfloat16 and integers as float32, and integers beyond 2**24 as
+            float64.
         scores: (N,), any real numbers.
-        iou_threshold: none here; it is `alpha` that says how much boxes of a cell overlap, see `alpha_for_bound`.
-        alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells. Greater means smaller cells and more
-            boxes kept.
-        num_hashes: how many hash functions, K in the paper, from 1 to 1000.
-        labels: (N,) whole numbers or None. Boxes of different labels never meet.
-        images: (N,) whole numbers or None. Boxes of different images never meet: many images in one call.
+        iou_threshold: not accepted; `alpha` controls how much the boxes of a cell overlap, see `alpha_for_bound`.
+        alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells. A greater alpha means smaller cells and
+            more kept boxes.
+        num_hashes: the number of hash functions, K in the paper, from 1 to 1000.
+        labels: (N,) whole numbers or None. Boxes with different labels are never compared.
+        images: (N,) whole numbers or None. Boxes of different images are never compared, so one call can take many
+            images.
         box_format: "xyxy", "xywh" (corner and size) or "cxcywh" (centre and size).
 
     Returns:
-        int64 indices of the kept boxes, by decreasing score, ties to the lower index. In a cell, too, the lower
-        index wins a tie. Boxes without area belong to no cell and are always kept. A tensor on the device of boxes
-        where these are one, as every function here returns it (docs/howto/gpu.md); else an array.
+        int64 indices of the kept boxes, by decreasing score, ties to the lower index. Within a cell, too, the lower
+        index wins a tie. Boxes without area belong to no cell and are always kept. If `boxes` is a tensor, the result
+        is a tensor on the same device, as in every function here (docs/howto/gpu.md); otherwise it is an array.
 
     Raises:
-        ValueError: for shapes that do not fit, numbers that are not finite, boxes of negative size and parameters
-            out of range.
-        TypeError: for types that are not numbers.
+        ValueError: for wrong shapes, numbers that are not finite, boxes of negative size and parameters out of range.
+        TypeError: for values that are not numbers.
 
     >>> boxes = [[0, 0, 100, 100], [1, 1, 101, 101], [200, 0, 300, 100]]
     >>> hnms(boxes, [0.8, 0.9, 0.5])
@@ -165,40 +168,42 @@ def nms(
     box_format: BoxFormatName = "xyxy",
     return_suppressor: bool = False,
 ) -> Any:
-    """Greedy non-maximum suppression, exactly: what `torchvision.ops.nms` returns on the CPU, in its order.
+    """Exact greedy non-maximum suppression: the indices that `torchvision.ops.nms` returns on the CPU, in its order.
 
-    By decreasing score, a box is kept unless its IoU with a kept box is above the threshold. Kept boxes are found by
-    cells, not by trying all: the cost is O(N log N) for sorting and O(N) for the rest at any fixed threshold above
-    1/1024 (docs/explanation/nms.md names three exceptions). Below, boxes of all sizes can meet: it grows with the
-    number of sizes. So it does with `metric="ios"`, at any threshold.
+    Boxes are taken by decreasing score. A box is kept unless its IoU with a kept box is above the threshold. A grid of
+    cells finds the kept boxes near a box, so not all pairs are compared. The cost is O(N log N) for sorting and O(N)
+    for the rest at any fixed threshold above 1/1024 (docs/explanation/nms.md names three exceptions). At lower
+    thresholds, boxes of all sizes can overlap enough, and the cost grows with the number of different sizes. With
+    `metric="ios"` it does so at any threshold.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
         scores: (N,), any real numbers.
-        iou_threshold: in [0, 1]. A box is suppressed where IoU > iou_threshold, strictly; the IoU is computed in the
-            boxes' float type and compared with the threshold as a double. With another `metric`, it is of that.
-        labels: (N,) whole numbers or None. Boxes of different labels never meet.
-        images: (N,) whole numbers or None. Boxes of different images never meet, and `max_output` counts by image.
-        score_threshold: if given, only boxes with a score above it take part.
-        max_output: if given, stop when so many boxes of an image are kept, over all labels: the same boxes first,
-            faster where there is one image.
-        metric: how much boxes overlap, computed in their float type:
+        iou_threshold: in [0, 1]. A box is suppressed where IoU > iou_threshold, strictly. The IoU is computed in the
+            boxes' float type and compared with the threshold as a double. With another `metric`, that is compared
+            instead.
+        labels: (N,) whole numbers or None. Boxes with different labels are never compared.
+        images: (N,) whole numbers or None. Boxes of different images are never compared; `max_output` counts per image.
+        score_threshold: if given, only boxes with a score above it are considered.
+        max_output: if given, keep at most this many boxes of each image, over all labels: the first of the full result.
+            Faster where there is one image.
+        metric: the measure of overlap, computed in the boxes' float type:
 
             - "iou": intersection / (area_a + area_b - intersection);
-            - "ios": intersection / min(area_a, area_b), 1 where a box lies in another, however small it is;
-            - "diou": IoU - d2 / c2, the squared distance of the centres over the squared diagonal of the smallest box
-              around both (Zheng et al., 2020): less than IoU where the centres are apart. d2 / c2 is computed in
-              double and rounded once.
+            - "ios": intersection / min(area_a, area_b), which is 1 where one box lies inside the other, however small
+              it is;
+            - "diou": IoU - d2 / c2, where d2 is the squared distance between the centres and c2 the squared diagonal of
+              the smallest box around both (Zheng et al., 2020). d2 / c2 is computed in double and rounded once.
 
             Boxes without area overlap nothing.
-        inclusive: suppress also where it equals the threshold, which must be above 0 then.
+        inclusive: also suppress where the overlap equals the threshold, which must then be above 0.
         box_format: "xyxy", "xywh" or "cxcywh".
-        return_suppressor: also return, for each box, which kept box removed it.
+        return_suppressor: also return, for each box, the kept box that removed it.
 
     Returns:
-        int64 indices of the kept boxes, by decreasing score, ties to the lower index. With `return_suppressor`, a
-        pair of that and an (N,) int64 array: the index of the first kept box that suppresses the box, the box itself
-        if it is kept, -1 if it fell to `score_threshold` or `max_output` alone.
+        int64 indices of the kept boxes, by decreasing score, ties to the lower index. With `return_suppressor`, a pair
+        of these and an (N,) int64 array. Its entry for a box is the index of the first kept box that suppresses it, the
+        index of the box itself if it is kept, or -1 if only `score_threshold` or `max_output` removed it.
 
     Raises:
         ValueError, TypeError: as `hnms`.
@@ -233,11 +238,22 @@ def batched_nms(
     boxes: ArrayLike, scores: Values | None, idxs: Values | None, iou_threshold: float
 ) -> NDArray[np.int64]: ...
 def batched_nms(boxes: Values, scores: Values | None, idxs: Values | None, iou_threshold: float) -> Any:
-    """`nms` within each group, with the signature of `torchvision.ops.batched_nms`: `idxs` say the groups.
+    """Apply `nms` within each group, with the signature of `torchvision.ops.batched_nms`.
 
-    They may be integers, bools or any floats, as there: equal ones are one group, and a NaN is a group of its own. No
-    coordinate is moved to keep the groups apart, so results do not depend on how large the coordinates are. Where there
-    are no boxes, scores and idxs may be None.
+    Groups are kept apart without moving coordinates, so results do not depend on how large the coordinates are.
+
+    Args:
+        boxes: (N, 4), x1, y1, x2, y2, see `hnms` for the types.
+        scores: (N,), any real numbers. None is allowed if there are no boxes.
+        idxs: (N,), the group of each box: integers, bools or floats, as in torchvision. Equal values are one group,
+            each NaN is a group of its own. None is allowed if there are no boxes.
+        iou_threshold: in [0, 1], as in `nms`.
+
+    Returns:
+        int64 indices of the kept boxes, by decreasing score, ties to the lower index.
+
+    Raises:
+        ValueError, TypeError: as `hnms`.
 
     >>> batched_nms([[0, 0, 10, 10], [1, 0, 11, 10]], [0.8, 0.9], [0, 1], 0.5)
     array([1, 0])
@@ -290,39 +306,42 @@ def soft_nms(
     max_output: int | None = None,
     box_format: BoxFormatName = "xyxy",
 ) -> Any:
-    """Soft-NMS, exactly: what the O(N**2) loop of Bodla et al. returns, in order and in every bit of the scores.
+    """Exact Soft-NMS: the result of the O(N**2) loop of Bodla et al., the same order and the same bits of every score.
 
-    Again and again the box with the highest score is selected, ties to the lower index, and every box of its label
-    that is still left is lowered by its IoU with it: score * decay, with
+    The box with the highest score is selected, ties to the lower index. Then the score of every remaining box of the
+    same label is multiplied by a decay that depends on its IoU with the selected box. This repeats until no box is
+    left.
 
     - "gaussian": decay = exp(-IoU**2 / sigma);
     - "linear": decay = 1 - IoU where IoU > iou_threshold, else 1;
-    - "hard": gone where IoU > iou_threshold, which is `nms`.
+    - "hard": removed where IoU > iou_threshold, which is `nms`.
 
-    A box whose score falls below `min_score` is gone. The IoU is computed in the boxes' float type; the decay in
-    double, with libm's exp, and rounded once to the scores' type, in which they are multiplied: the last bit of float64
-    scores is that of libm on this machine. Scores are lowered only where it can matter
-    (docs/explanation/soft_nms.md): the cost is O(N log N) and a share of the pairs that overlap, all of them at worst.
+    A box is removed when its score falls below `min_score`. The IoU is computed in the boxes' float type. The decay is
+    computed in double with libm's exp, rounded once to the scores' type, and multiplied in that type: the last bit of
+    float64 scores depends on this machine's libm. Scores are lowered only where it can matter
+    (docs/explanation/soft_nms.md). The cost is O(N log N) plus a share of the overlapping pairs, in the worst case all
+    of them.
 
-    TensorFlow's `non_max_suppression_with_scores` has exp(-IoU**2 / (2 * soft_nms_sigma)): its 0.5 is sigma = 1 here.
+    TensorFlow's `non_max_suppression_with_scores` uses exp(-IoU**2 / (2 * soft_nms_sigma)): its 0.5 is sigma = 1 here.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
         scores: (N,), computed in their own type, float32 or float64. They are multiplied, so they should be
-            probabilities or other numbers from 0 on.
+            probabilities or other non-negative numbers.
         method: "gaussian", "linear" or "hard".
-        sigma: of the gaussian, in [1e-30, 1e30]; greater lowers less.
+        sigma: of "gaussian", in [1e-30, 1e30]. A greater sigma lowers scores less.
         iou_threshold: of "linear" and "hard", in [0, 1].
-        min_score: boxes with a score below it, at first or by then, never come out. At least 0: negative scores
-            never do.
-        labels: (N,) whole numbers or None. Boxes of different labels never meet.
-        images: (N,) whole numbers or None. Boxes of different images never meet, and `max_output` counts by image.
-        max_output: if given, only so many boxes of an image, over all labels: the same first, faster.
+        min_score: at least 0. Boxes whose score is below it, at the start or after decay, are not returned. So negative
+            scores never are.
+        labels: (N,) whole numbers or None. Boxes with different labels are never compared.
+        images: (N,) whole numbers or None. Boxes of different images are never compared; `max_output` counts per image.
+        max_output: if given, return at most this many boxes of each image, over all labels: the first of the full
+            result. Faster.
         box_format: "xyxy", "xywh" or "cxcywh".
 
     Returns:
-        A pair: int64 indices of the selected boxes in the order of their selection, and their scores by then, which
-        never rise, in the type of the scores.
+        A pair: int64 indices of the selected boxes in the order of selection, and their scores when selected, which
+        never increase, in the type of the scores.
 
     Raises:
         ValueError, TypeError: as `hnms`.

@@ -1,4 +1,4 @@
-"""Sweeps: one method with several values of its parameters, such as `hnms:0.7/1` with `alpha=0.5:0.9:0.05`."""
+"""Sweeps: one method with many values of its parameters, such as `hnms:0.7/1` with `alpha=0.5:0.9:0.05`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hashnms import _settings
 from hashnms.pipeline import Suppression
 from hashnms.steps import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, TopK, Vote, Wbf
 
-#: The parameters that can be swept: of which steps, and under which name these have them.
+#: The parameters that can be swept: the steps that have them, and the name of the field in each.
 PARAMETERS: dict[str, dict[type[Step], str]] = {
     "alpha": {Hnms: "alpha"},
     "k": {Hnms: "num_hashes"},
@@ -31,25 +31,27 @@ _HAVE = {
     "score": "score",
 }
 _WHOLE = ("k", "top", "limit")
-_MOST = 1000  # methods, or values of one sweep: more is a slip
+_MOST = 1000  # methods, or values of one sweep: more is probably a mistake
 
 Method = Suppression | str
 
 
 def sweep(methods: Method | Sequence[Method], specs: str | Sequence[str]) -> list[Suppression]:
-    """Each method with all values of the parameters that it has: method after method, the last sweep fastest.
+    """Vary the parameters of each method: method after method, the last sweep varies fastest.
 
-    Nothing is added to a method: one that has none of the parameters stays as it is, so an exact one stays one. A
-    method that comes out twice is in the result once.
+    A method that has none of the parameters stays as it is.
 
     Args:
         methods: one or more suppressions or their notations.
-        specs: `name=start:stop:step`, both ends included, or `name=value,value`; several make the product. The names
-            are alpha and k (of hnms), iou (of nms, nmm, vote and wbf, and of softnms where it has one), sigma, top,
-            limit and score. Of whole numbers the step may be left out; it is 1.
+        specs: `name=start:stop:step`, both ends included, or `name=value,value`. Several sweeps give all combinations.
+            The names are alpha and k (of hnms), iou (of nms, nmm, vote, wbf, and softnms where it has one), sigma, top,
+            limit and score. For whole numbers, the step may be left out; it is then 1.
+
+    Returns:
+        The suppressions, without duplicates.
 
     Raises:
-        ValueError: if a sweep cannot be read, no method has its parameter, or a value is none that this can have.
+        ValueError: if a sweep cannot be parsed, no method has its parameter, or a value is out of range.
 
     >>> [str(method) for method in sweep(["nms:0.5", "hnms:0.7/1+nms:0.5"], ["alpha=0.6:0.8:0.1"])]
     ['nms:0.5', 'hnms:0.6/1+nms:0.5', 'hnms:0.7/1+nms:0.5', 'hnms:0.8/1+nms:0.5']
@@ -60,7 +62,7 @@ def sweep(methods: Method | Sequence[Method], specs: str | Sequence[str]) -> lis
     for name in values:
         if not any(name in parameters_of(chain) for chain in chains):
             got = ", ".join(map(str, chains))
-            raise ValueError(f"a sweep of {name} must be of a method that has it, one with {_HAVE[name]}, got {got}")
+            raise ValueError(f"a sweep of {name} needs a method that has it, one with {_HAVE[name]}, got {got}")
     swept = dict.fromkeys(variant for chain in chains for variant in _variants(chain, values))
     if len(swept) > _MOST:
         raise ValueError(f"sweeps must make at most {_MOST:,} methods, got {len(swept):,}")
@@ -68,7 +70,7 @@ def sweep(methods: Method | Sequence[Method], specs: str | Sequence[str]) -> lis
 
 
 def parameters_of(suppression: Suppression) -> dict[str, float]:
-    """The parameters of a method by the names that sweeps have for them; of several steps, those of the last.
+    """The parameters of a method by their names in sweeps; if several steps have one, that of the last.
 
     >>> parameters_of(Suppression.parse("top:9000+hnms:0.7/2+softnms:linear/0.3"))
     {'alpha': 0.7, 'k': 2, 'iou': 0.3, 'top': 9000}
@@ -82,7 +84,7 @@ def parameters_of(suppression: Suppression) -> dict[str, float]:
 
 
 def _field(step: Step, name: str) -> str | None:
-    """What a step calls a parameter, or None if it does not have it."""
+    """The field of a step for a parameter, or None if it does not have it."""
     field = PARAMETERS[name].get(type(step))
     first_value = str(getattr(step, fields(step)[0].name))
     return field if field in step._written(first_value) else None  # Soft-NMS has sigma or iou_threshold
@@ -95,7 +97,7 @@ def _variants(chain: Suppression, values: dict[str, list[float]]) -> list[Suppre
     for name in names:
         total *= len(values[name])
     if total > _MOST:
-        raise ValueError(f"sweeps must make at most {_MOST:,} methods, got {total:,} of {chain}")
+        raise ValueError(f"sweeps must make at most {_MOST:,} methods, got {total:,} from {chain}")
     variants = []
     for combination in product(*(values[name] for name in names)):
         steps = list(chain.steps)
@@ -123,9 +125,9 @@ def _parsed(specs: Sequence[str]) -> dict[str, list[float]]:
         name = name.strip()
         if not equals or name not in PARAMETERS:
             known = ", ".join(PARAMETERS)
-            raise ValueError(f"a sweep must be name=values, the name one of {known}, got {spec!r}")
+            raise ValueError(f"a sweep must be name=values with a name of {known}, got {spec!r}")
         if name in values:
-            raise ValueError(f"sweeps must be of different parameters, got {name} twice")
+            raise ValueError(f"sweeps must have different parameters, got {name} twice")
         values[name] = [value for part in text.split(",") for value in _range(name, part, spec)]
     return values
 
@@ -142,7 +144,7 @@ def _range(name: str, text: str, spec: str) -> list[float]:
         numbers.append(Decimal(1))
     if not legal or len(numbers) not in (1, 3):
         form = "start:stop, start:stop:step or whole numbers" if whole else "start:stop:step or numbers"
-        raise ValueError(f"a sweep of {name} must be {form} with commas between, got {spec!r}")
+        raise ValueError(f"a sweep of {name} must be {form} separated by commas, got {spec!r}")
     start, stop, step = numbers if len(numbers) == 3 else (numbers[0], numbers[0], Decimal(1))
     if step <= 0 or stop < start:
         raise ValueError(f"a sweep of {name} must have a step above 0 and a stop not below its start, got {spec!r}")
@@ -153,5 +155,5 @@ def _range(name: str, text: str, spec: str) -> list[float]:
 
 
 def _is_legal(number: Decimal, whole: bool) -> bool:
-    """Neither NaN nor infinite nor of more digits than any parameter has."""
+    """Whether a number is finite and has no more digits than any parameter can have."""
     return number.is_finite() and number.adjusted() < 40 and (not whole or number == number.to_integral_value())

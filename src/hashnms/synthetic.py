@@ -1,6 +1,6 @@
 """Seeded scenes that look like a detector's raw output before suppression, and the worst cases of suppression.
 
-For tests, benchmarks, the demo and docs.
+They are for tests, benchmarks, the demo and docs.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from hashnms import _settings
 #: Five pyramid levels, as in FPN; level 0 takes the smallest objects.
 NUM_LEVELS = 5
 
-#: One image's raw boxes at the paper's P1: 9,000 from each level. Larger scenes are larger images, equally dense.
+#: The raw boxes of one image at the paper's P1: 9,000 from each level. Larger scenes are larger images, just as dense.
 BOXES_PER_IMAGE = 9_000 * NUM_LEVELS
 
 
-# Chosen so that HNMS and NMS keep what they keep of a real detector's raw boxes: of 9,000 in a parking lot about a
-# half (alpha 0.7), a third (IoU 0.7) and a sixth (IoU 0.5).
+# Chosen so that HNMS and NMS keep as large a share as with a real detector: of 9,000 raw boxes in a parking lot, about
+# a half (alpha 0.7), a third (IoU 0.7) and a sixth (IoU 0.5).
 _JITTER = 0.07  # of the size
 _BOXES_PER_CLUTTER = 8
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What one image of a kind of scene holds; sizes are in pixels."""
+    """What an image of one kind of scene contains; sizes are in pixels."""
 
     num_objects: int
     image_size: tuple[int, int]
     object_size: tuple[float, float]  #: median width and height
     size_spread: float  #: standard deviation of the logarithm of the size
-    placement: float  #: 0: a regular grid; 1: anywhere within one's own grid cell; more: across cells
+    placement: float  #: 0: a regular grid; 1: anywhere in the own grid cell; more: across cells
     num_classes: int
 
 
@@ -73,11 +73,14 @@ def make_scene(
 
     Args:
         preset: one of `PRESETS`.
-        num_boxes: how many raw boxes; any number from 0, and 10**7 takes about ten seconds.
+        num_boxes: the number of raw boxes, at least 0. 10**7 boxes take about ten seconds.
         seed: the same seed gives the same scene.
-        num_objects: objects in the scene; the image grows with it, so the density stays that of the preset. By
-            default the preset's for up to 45,000 boxes, and in proportion to the boxes beyond.
-        background: the share of boxes that belong to no object.
+        num_objects: the number of objects in the scene. The image grows with it, so the density stays that of the
+            preset. By default it is the preset's for up to 45,000 boxes, and proportional to the boxes beyond.
+        background: the share of boxes that belong to no object, in [0, 1].
+
+    Returns:
+        A `Scene`: raw boxes in random order, and the objects.
 
     >>> scene = make_scene("shelf", 9_000)
     >>> scene.boxes.shape, len(scene.gt_boxes)
@@ -120,7 +123,7 @@ def make_scene(
 
 
 def _place_objects(rng: np.random.Generator, kind: Preset, count: int, image: NDArray[Any]) -> tuple[Any, Any]:
-    """Centres and sizes of the objects: one to a grid cell, moved about by `placement`."""
+    """Centres and sizes of the objects: one in each grid cell, moved at random by up to `placement`."""
     columns = int(np.ceil(np.sqrt(count * image[0] / image[1])))
     rows = -(-count // columns)
     cell = np.sort(rng.permutation(columns * rows)[:count])
@@ -134,7 +137,7 @@ def _place_objects(rng: np.random.Generator, kind: Preset, count: int, image: ND
 def _candidates(
     rng: np.random.Generator, centers: Any, sizes: Any, quality: Any, owner: NDArray[np.int64]
 ) -> tuple[Any, Any, Any]:
-    """Boxes around their objects, the worse the further off; most come from the level that suits the object."""
+    """Boxes around their objects; the farther off, the lower the score. Most come from the object's own level."""
     count = len(owner)
     detour = rng.choice(np.array([-1, 0, 0, 0, 1]), size=count)
     levels = np.clip(np.log2(np.sqrt(sizes.prod(axis=1)) / 12.0).astype(np.int64)[owner] + detour, 0, NUM_LEVELS - 1)
@@ -147,7 +150,7 @@ def _candidates(
 
 
 def _background(rng: np.random.Generator, count: int, image: NDArray[Any]) -> tuple[Any, Any, Any]:
-    """Boxes with low scores around clutter of any place and size: false alarms come in clusters, too."""
+    """Boxes with low scores around clutter of any place and size: false positives come in clusters too."""
     num_places = -(-count // _BOXES_PER_CLUTTER)
     centers = rng.random((num_places, 2), dtype=np.float32) * image
     level_size = 8.0 * 2.0 ** rng.integers(NUM_LEVELS, size=(num_places, 1))
@@ -188,7 +191,7 @@ def _all_sizes(count: int) -> NDArray[np.float64]:
 
 
 def _needles(count: int) -> NDArray[np.float64]:
-    """Lying and standing, with as many over each other at any count."""
+    """Long thin boxes, horizontal and vertical; how many overlap at a point does not depend on `count`."""
     rng = np.random.default_rng(1)
     corner = rng.uniform(0, 10 * np.sqrt(count), (count, 2))
     size = np.where(rng.random((count, 1)) < 0.5, [1, 10_000], [10_000, 1]) * rng.uniform(0.9, 1.1, (count, 2))
@@ -206,14 +209,14 @@ def _giant_over_tiny(count: int) -> NDArray[np.float64]:
 
 
 def _giants_over_tiny(count: int) -> NDArray[np.float64]:
-    """A tenth of the boxes cover a quarter of the scene each."""
+    """A tenth of the boxes are giants, each covering a quarter of the scene."""
     tiny = lattice(count - count // 10, 4, 5)
     half = tiny.max(initial=0) / 2
     corner = np.random.default_rng(2).uniform(0, half, (count // 10, 2))
     return np.concatenate([tiny, np.concatenate([corner, corner + half], axis=1)])
 
 
-#: What suppression finds hardest: name -> function that makes so many boxes, xyxy float64.
+#: The hardest inputs for suppression: name -> function that makes `count` boxes, xyxy float64.
 WORST_CASES: dict[str, Callable[[int], NDArray[np.float64]]] = {
     "all identical": lambda count: np.tile([[3.0, 4.0, 50.0, 60.0]], (count, 1)),
     "concentric": _concentric,

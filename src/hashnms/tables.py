@@ -1,7 +1,7 @@
-"""Detections in tables: Arrow tables and dataframes in, the same kind out (`pip install "hashnms[tables]"`).
+"""Suppress detections in Arrow tables and dataframes; the result has the same kind (`pip install "hashnms[tables]"`).
 
-A table has a row a box. `Columns` says which of its columns are the image, the label, the box and the score; they are
-found by their usual names. All images and labels of a table, or many at a time, go through the core in one call.
+A table has one row per box. `Columns` names the columns of the image, the label, the box and the score; they are found
+by their usual names. One call of the core handles many images and labels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Table = TypeVar("Table")
 
 
 class _Usual:
-    """Stands for a column that is found by its usual names."""
+    """A placeholder for a column that is found by its usual names."""
 
     def __repr__(self) -> str:
         return "USUAL"
@@ -33,7 +33,7 @@ class _Usual:
 
 USUAL: Any = _Usual()
 
-#: The usual names of columns, compared without regard to case; the first that a table has is taken.
+#: The usual names of columns, compared without case; the first that a table has is taken.
 IMAGE_NAMES = (
     "image_id",
     "image",
@@ -49,8 +49,8 @@ IMAGE_NAMES = (
 LABEL_NAMES = ("category_id", "class_id", "label", "class", "category", "cls", "class_name", "label_id", "labels")
 SCORE_NAMES = ("score", "confidence", "conf", "scores", "probability")
 BOX_NAMES: tuple[tuple[tuple[str, ...], BoxFormatName], ...] = (
-    (("bbox",), "xywh"),  # as COCO has it
-    (("boxes",), "xyxy"),  # as torchvision has it
+    (("bbox",), "xywh"),  # COCO's format
+    (("boxes",), "xyxy"),  # torchvision's format
     (("x1", "y1", "x2", "y2"), "xyxy"),
     (("xmin", "ymin", "xmax", "ymax"), "xyxy"),
     (("x_min", "y_min", "x_max", "y_max"), "xyxy"),
@@ -66,9 +66,9 @@ BOX_NAMES: tuple[tuple[tuple[str, ...], BoxFormatName], ...] = (
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table are what."""
+    """The names of the columns that hold images, labels, boxes and scores."""
 
-    image: str | None  #: None: all rows are of one image
+    image: str | None  #: None: all rows belong to one image
     label: str | None  #: None: all rows have the same label
     boxes: tuple[str, ...]  #: four columns, or one of lists of four numbers
     score: str
@@ -85,7 +85,7 @@ class Columns:
         score: str = USUAL,
         box_format: BoxFormatName | None = None,
     ) -> Columns:
-        """Those of a table with columns of these names: as they are given, else by their usual names.
+        """Find the columns of a table with these column names: as given, otherwise by their usual names.
 
         >>> Columns.find(["image_id", "category_id", "bbox", "score"])
         Columns(image='image_id', label='category_id', boxes=('bbox',), score='score', box_format='xywh')
@@ -94,7 +94,7 @@ class Columns:
         """
         found_boxes, usual_format = _box_columns(names, boxes)
         columns = cls(
-            image=_column(names, "image", image, IMAGE_NAMES, "; image=None if all rows are of one image"),
+            image=_column(names, "image", image, IMAGE_NAMES, "; image=None if all rows belong to one image"),
             label=_column(names, "label", label, LABEL_NAMES, None),
             boxes=found_boxes,
             score=str(_column(names, "score", score, SCORE_NAMES, "")),
@@ -107,13 +107,13 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """All of them."""
+        """The names of all these columns."""
         roles = (self.image, self.label, *self.boxes, self.score)
         return list(dict.fromkeys(name for name in roles if name is not None))
 
 
 def _column(names: Sequence[str], role: str, given: Any, usual: Sequence[str], hint: str | None) -> str | None:
-    """The name of one column. Where the usual names are not there: None, or an error with this hint."""
+    """The name of one column. If no usual name is found: None, or an error with this hint."""
     if given is None and role != "score":
         return None
     if given is not USUAL:
@@ -125,7 +125,7 @@ def _column(names: Sequence[str], role: str, given: Any, usual: Sequence[str], h
     if hint is None:
         return None
     raise ValueError(
-        f"{role} must be the name of a column, for none is named {', '.join(usual[:4])} or the like, "
+        f"{role} must be the name of a column, because none is named {', '.join(usual[:4])} or similar, "
         f"got columns {_listed(names)}{hint}"
     )
 
@@ -139,7 +139,7 @@ def _present(names: Sequence[str], role: str, name: Any) -> str:
 
 
 def _box_columns(names: Sequence[str], given: Any) -> tuple[tuple[str, ...], BoxFormatName]:
-    """The names of the box's columns, and the format that these names usually mean."""
+    """The names of the box columns, and the box format that these names usually mean."""
     if given is not USUAL:
         some = (given,) if isinstance(given, str) else tuple(given)
         if len(some) not in (1, 4):
@@ -152,8 +152,8 @@ def _box_columns(names: Sequence[str], given: Any) -> tuple[tuple[str, ...], Box
         if all(name in lowered for name in usual):
             return tuple(lowered[name] for name in usual), kind
     raise ValueError(
-        "boxes must be the name of a column of lists or of four columns, for none are named bbox, x1 y1 x2 y2, "
-        f"xmin ymin xmax ymax or the like, got columns {_listed(names)}"
+        "boxes must name a column of lists or four columns, because none are named bbox, x1 y1 x2 y2, "
+        f"xmin ymin xmax ymax or similar, got columns {_listed(names)}"
     )
 
 
@@ -177,29 +177,32 @@ def suppress(
     order: Order = "input",
     on_bad: OnBad = "raise",
 ) -> Table:
-    """Suppress the boxes of a table: the same kind of table with fewer rows, all other columns untouched.
+    """Suppress the boxes of a table: return the same kind of table with fewer rows and all columns.
 
     Args:
-        table: a pyarrow Table, RecordBatch or RecordBatchReader, a dataframe of pandas, Polars, DuckDB or Daft, or
+        table: a pyarrow Table, RecordBatch or RecordBatchReader, a pandas, Polars, DuckDB or Daft dataframe, or
             anything with `__arrow_c_stream__`, which comes back as a pyarrow Table.
-        suppression: a `Suppression` or its notation, e.g. "hnms:0.73/1+nms:0.5". `limit` and `top` count by image.
-        image: the column that says which image a box is of, of any type; boxes of different images never meet. None if
-            all are of one. By default it is found by its usual names (`IMAGE_NAMES`), as the other columns are.
-        label: the column of the class, of any type; boxes of different classes never meet. None: all may meet.
-        boxes: one column of lists of four numbers, or the names of four columns.
+        suppression: a `Suppression` or its notation, e.g. "hnms:0.73/1+nms:0.5". `limit` and `top` count per image.
+        image: the column with the image of each box, of any type; boxes of different images are never compared. None if
+            all rows belong to one image. By default it is found by its usual names (`IMAGE_NAMES`), like the other
+            columns.
+        label: the column of the class, of any type; boxes of different classes are never compared. None: classes are
+            ignored.
+        boxes: the name of a column with lists of four numbers, or the names of four columns.
         score: the column of the score.
-        box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean: `bbox` is xywh,
-            as COCO has it.
-        order: of the rows, "input" as they came or "score" by decreasing final score, ties to the earlier row.
+        box_format: "xyxy", "xywh" or "cxcywh"; by default the usual meaning of the column names: `bbox` is xywh, as in
+            COCO.
+        order: the order of the rows: "input", as they came, or "score", by decreasing final score, ties to the earlier
+            row.
         on_bad: what to do with rows that have a null, a number that is not finite or a box of negative size: "raise" an
-            error that names the first, or "drop" them, with a warning that says how many.
+            error that names the first, or "drop" them with a warning that counts them.
 
     Returns:
-        The rows that are kept. Where a step changes scores (Soft-NMS, fusion) or boxes (merging, voting, fusion), they
-        have the new ones, in the types of the columns, rounded to the nearest where these hold integers.
+        The kept rows. If a step changes scores (Soft-NMS, fusion) or boxes (merging, voting, fusion), they have the new
+        values, in the types of the columns, rounded to the nearest integer in integer columns.
 
     Raises:
-        ValueError, TypeError: if columns are not there or are not what they must be, or a row is bad.
+        ValueError, TypeError: if a column is missing or has the wrong type, or a row is bad.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"image_id": ["a", "a", "b"], "bbox": [[0, 0, 9, 9], [1, 0, 9, 9], [1, 0, 9, 9]], "score": [0.8, 0.9, 0.7]})
@@ -232,7 +235,7 @@ def changed_columns(kept: KeptRows, chain: Suppression, columns: Columns, schema
 
 
 def new_boxes(boxes: NDArray[Any], columns: Columns, schema: pa.Schema) -> dict[str, NDArray[Any]]:
-    """Boxes as the columns of a table with this schema: four, or one of rows; integers where it has these."""
+    """Boxes as columns for this schema: four columns, or one of (K, 4) rows; integers where the schema has integers."""
     if len(columns.boxes) == 1:
         return {columns.boxes[0]: _in_type(boxes, schema.field(columns.boxes[0]).type.value_type)}
     return {name: _in_type(boxes[:, k], schema.field(name).type) for k, name in enumerate(columns.boxes)}
@@ -246,20 +249,20 @@ def _in_type(values: NDArray[Any], kind: Any) -> NDArray[Any]:
 
 
 def check_scores(table: pa.Table, suppression: Suppression, columns: Columns) -> None:
-    """That a column of scores can hold those that come out."""
+    """Check that the column of scores can hold the new scores."""
     kind = table.schema.field(columns.score).type
     if suppression.changes_scores and pa.types.is_integer(kind):
-        raise TypeError(f"column {columns.score} must hold floats, for Soft-NMS lowers scores, got {kind}")
+        raise TypeError(f"column {columns.score} must hold floats, because Soft-NMS lowers scores, got {kind}")
 
 
 @dataclass(frozen=True)
 class KeptRows:
-    """What a suppression leaves of a table."""
+    """The rows of a table that a suppression keeps."""
 
     rows: NDArray[np.int64]  #: increasing
-    scores: NDArray[Any]  #: the final ones
+    scores: NDArray[Any]  #: the final scores
     bad: NDArray[np.int64]  #: rows that were dropped because they are bad
-    boxes: NDArray[Any] | None = None  #: the final ones, in their format; None if no step changes boxes
+    boxes: NDArray[Any] | None = None  #: the final boxes, in their format; None if no step changes boxes
 
     def take(self, places: Any) -> KeptRows:
         boxes = None if self.boxes is None else self.boxes[places]
@@ -269,12 +272,12 @@ class KeptRows:
         return self.take(np.argsort(self.rows))
 
     def by_score(self) -> KeptRows:
-        """By decreasing score, ties to the earlier row."""
+        """The rows sorted by decreasing score, ties to the earlier row."""
         return self.take(np.argsort(-self.scores, kind="stable"))
 
     @classmethod
     def joined(cls, parts: list[KeptRows]) -> KeptRows:
-        """Those of several parts of a table."""
+        """Join the kept rows of several parts of a table."""
         rows, scores, bad = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "scores", "bad")
         )
@@ -283,7 +286,7 @@ class KeptRows:
 
 
 def kept_rows(table: pa.Table, suppression: Suppression, columns: Columns, *, on_bad: OnBad = "raise") -> KeptRows:
-    """The rows of an Arrow table that a suppression keeps: a call of the core for many images and labels at a time."""
+    """The rows of an Arrow table that a suppression keeps. Each call of the core handles many images and labels."""
     check_scores(table, suppression, columns)
     kept: list[KeptRows] = []
     for rows, arrays in parts_by_image(table, columns):

@@ -1,4 +1,4 @@
-"""The command line: one module a command, each of which parses, calls and prints."""
+"""The command line: one module per command, each of which parses, calls and prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hashnms import __version__
 from hashnms.cli import bound, compare, demo, evaluate, plot, suppress
 
 app = typer.Typer(
-    help="Fast non-maximum suppression for crowded scenes, by hashing boxes.",
+    help="Fast, exact non-maximum suppression for crowded scenes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

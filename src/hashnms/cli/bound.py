@@ -1,4 +1,4 @@
-"""`hashnms bound`: the IoU that boxes of one cell have at least."""
+"""`hashnms bound`: the least IoU of two boxes in one cell."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from hashnms.cli.common import console, one_line_errors
 
 
 def command(
-    alpha: Annotated[float | None, typer.Option(help="Show the bound of this alpha only.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Show the bound for this alpha only.")] = None,
     iou: Annotated[float | None, typer.Option(help="Show the smallest alpha that guarantees this IoU.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the bound over alpha to this file (PNG, SVG or PDF).")] = None,
 ) -> None:
-    """Show which IoU the boxes of one cell have at least, for an alpha, and which alpha an IoU needs."""
+    """Show the least IoU of two boxes in one cell for an alpha, and the smallest alpha that guarantees an IoU."""
     both = alpha is None and iou is None
     with one_line_errors():
         if both or alpha is not None:
-            table = Table("alpha", "IoU that boxes of one cell have at least")
+            table = Table("alpha", "least IoU of two boxes in one cell")
             for value in [k / 20 for k in range(6, 20)] if alpha is None else [alpha]:
                 table.add_row(f"{value:.10g}", f"{iou_lower_bound(value):.5f}")
             console.print(table)
         if both or iou is not None:
-            table = Table("IoU to guarantee", "smallest alpha")
+            table = Table("guaranteed IoU", "smallest alpha")
             for value in (0.3, 0.5, 0.7, 0.9) if iou is None else [iou]:
                 table.add_row(f"{value:.10g}", f"{alpha_for_bound(value):.10g}")
             console.print(table)

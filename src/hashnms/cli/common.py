@@ -1,4 +1,4 @@
-"""What the commands share: options, one line for an error, and a bar that shows how far they are."""
+"""What the commands share: options, one-line errors, and a progress bar."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="Of the input: coco, jsonl, csv, tsv, mot, yolo, visdrone, parquet, feather, npz. Default: by its suffix.",
+        help="Input format: coco, jsonl, csv, tsv, mot, yolo, visdrone, parquet, feather, npz. Default: by suffix.",
     ),
 ]
 ColumnsOption = Annotated[
@@ -39,19 +39,19 @@ ColumnsOption = Annotated[
     typer.Option(help="Columns with unusual names: image=frame,label=kind,score=conf,boxes=left/top/right/bottom."),
 ]
 HeaderOption = Annotated[
-    str | None, typer.Option(help="Names of the columns of a CSV file without a header: image,x1,y1,x2,y2,class,score.")
+    str | None, typer.Option(help="Column names of a CSV file without a header: image,x1,y1,x2,y2,class,score.")
 ]
 BoxFormatOption = Annotated[
-    str | None, typer.Option(help="xyxy, xywh or cxcywh. Default: what the names of the columns usually mean.")
+    str | None, typer.Option(help="xyxy, xywh or cxcywh. Default: the usual meaning of the column names.")
 ]
 AgnosticOption = Annotated[
-    bool, typer.Option("--class-agnostic", help="Boxes of different classes may suppress each other.")
+    bool, typer.Option("--class-agnostic", help="Let boxes of different classes suppress each other.")
 ]
 SkipBadOption = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out bad rows and say how many, instead of stopping at the first.")
+    bool, typer.Option("--skip-bad", help="Drop bad rows and print how many, instead of stopping at the first.")
 ]
 ReportOption = Annotated[
-    Path | None, typer.Option(help="Also write an HTML page to look at: tables, plots, boxes before and after.")
+    Path | None, typer.Option(help="Also write an HTML page with tables, plots, and boxes before and after.")
 ]
 ImagesOption = Annotated[Path | None, typer.Option(help="The folder of the images, for the report.")]
 ShowOption = Annotated[int, typer.Option(min=0, help="How many images the report shows.")]
@@ -59,33 +59,33 @@ ShowOption = Annotated[int, typer.Option(min=0, help="How many images the report
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Errors of data and usage end with exit code 2, others with 1; each is one line on stderr."""
+    """Print each error as one line on stderr. Exit with code 2 for errors in data or usage, with 1 for others."""
     try:
         yield
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: say nothing more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: print nothing more
         raise typer.Exit(1) from None
-    except (ValueError, TypeError, ImportError, NotImplementedError) as error:  # the last: types that pyarrow cannot do
+    except (ValueError, TypeError, ImportError, NotImplementedError) as error:  # the last: pyarrow, for some types
         _fail(str(error), 2)
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"
         _fail(f"{error.strerror or error}{where}", 2 if isinstance(error, FileNotFoundError | IsADirectoryError) else 1)
     except MemoryError:
-        _fail("not enough memory: the boxes of one image must fit", 1)
+        _fail("not enough memory: the boxes of each image must fit into it", 1)
     except KeyboardInterrupt:
         _fail("interrupted; nothing was written", 1)
 
 
 def _fail(message: str, code: int) -> None:
-    message = re.sub(r"\n +(\S.*)\n *\^+\Z", r" in \1", message)  # of a notation, which is marked from below
-    line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", message)  # from files: no new lines, no terminal codes
+    message = re.sub(r"\n +(\S.*)\n *\^+\Z", r" in \1", message)  # drop the line of ^ below a notation
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", message)  # text from files: no line breaks, no terminal codes
     print(f"error: {line}", file=sys.stderr)
     raise typer.Exit(code) from None
 
 
 @contextmanager
 def progress_bar(text: str) -> Iterator[Callable[[float, str], None]]:
-    """A bar on a terminal, nothing elsewhere. Call what it gives with the share that is done."""
+    """A progress bar on a terminal, nothing elsewhere. Yields a function to call with the share that is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=on_stderr, disable=not on_stderr.is_terminal, transient=True) as progress:
         task = progress.add_task(text, total=1.0)
@@ -104,7 +104,7 @@ def columns_of(text: str | None, class_agnostic: bool) -> dict[str, Any]:
         role = {"class": "label", "box": "boxes", "bbox": "boxes"}.get(role.strip(), role.strip())
         if not equals or role not in ("image", "label", "boxes", "score"):
             raise ValueError(
-                f"--columns must be such as image=frame,score=conf (image, label, boxes, score), got {part!r}"
+                f"--columns must look like image=frame,score=conf (image, label, boxes, score), got {part!r}"
             )
         names = [name.strip() for name in name.split("/")] if role == "boxes" else [name.strip()]
         if role in ("boxes", "score") and not all(names):
@@ -118,7 +118,7 @@ def columns_of(text: str | None, class_agnostic: bool) -> dict[str, Any]:
 def reading_of(
     columns: str | None, header: str | None, box_format: Any, *, class_agnostic: bool = False, skip_bad: bool = False
 ) -> Reading:
-    """How files are read, from the options of a command."""
+    """The `Reading` of files, from the options of a command."""
     from hashnms.files.rows import Reading  # noqa: PLC0415
 
     names = None if header is None else tuple(name.strip() for name in header.split(","))
@@ -139,13 +139,13 @@ def bytes_of(text: str | None) -> int | None:
 
 
 def say_dropped(bad: int) -> None:
-    """How many rows `--skip-bad` left out."""
+    """Print how many rows `--skip-bad` dropped."""
     if bad:
         print(f"{bad:,} bad {'rows' if bad > 1 else 'row'} dropped", file=sys.stderr)
 
 
 def needs_files() -> None:
-    """Say what to install where the packages that read files are not there."""
+    """Raise an error that says what to install if the packages that read files are missing."""
     try:
         import msgspec  # noqa: F401, PLC0415
         import pyarrow  # noqa: F401, PLC0415

@@ -1,4 +1,4 @@
-"""`hashnms compare`: methods side by side on the same detections."""
+"""`hashnms compare`: compare methods on the same detections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def command(
         typer.Option(
             "--suppression",
             "-s",
-            help="A method; give it several times. The first is the one that others are compared with.",
+            help="A method. Repeat the option: the others are compared with the first.",
             show_default=False,
         ),
     ],
@@ -51,9 +51,7 @@ def command(
             help="Values of a parameter: alpha=0.5:0.9:0.05, k=1:4, top=100,1000,9000; also iou, sigma, limit, score."
         ),
     ] = None,
-    max_dets: Annotated[
-        int, typer.Option(min=1, help="At most so many boxes of an image and class count for mAP.")
-    ] = 1000,
+    max_dets: Annotated[int, typer.Option(min=1, help="How many boxes of each image and class count for mAP.")] = 1000,
     rounds: Annotated[int, typer.Option(min=1, help="How many times each method is timed.")] = 5,
     output: Annotated[
         str, typer.Option("--output", "-o", help=f"How the table is printed: {', '.join(_OUTPUTS)}.")
@@ -68,7 +66,7 @@ def command(
     images: ImagesOption = None,
     show: ShowOption = 12,
 ) -> None:
-    """Compare methods on the detections of files: boxes, time, agreement with the first, and mAP if the truth is known.
+    """Compare methods on detections in files: boxes, time, agreement with the first, and mAP with ground truth.
 
     For example:
 
@@ -88,7 +86,7 @@ def command(
             raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}")
         methods: list[Any] = library.sweep(suppressions, sweep) if sweep else list(map(Suppression.of, suppressions))
         if report is not None and len(set(methods)) < len(methods):
-            raise ValueError("--report must be of different methods, got one twice")
+            raise ValueError("--report needs different methods, got one twice")
         reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
         with progress_bar("reading") as progress:
             loaded = load(inputs, reading, format)

@@ -1,4 +1,4 @@
-"""`hashnms demo`: what it does to a crowded scene, beside what people have."""
+"""`hashnms demo`: suppress a crowded scene with hashnms and with the usual NMS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hashnms.synthetic import BOXES_PER_IMAGE, PRESETS, Scene, make_scene
 def command(
     preset: Annotated[str, typer.Option(help=f"The kind of scene: {', '.join(PRESETS)}.")] = "parking_lot",
     boxes: Annotated[
-        int, typer.Option(min=1, max=10**7, help="How many raw boxes the detector puts out.")
+        int, typer.Option(min=1, max=10**7, help="The number of raw boxes from the detector.")
     ] = BOXES_PER_IMAGE,
     iou: Annotated[float, typer.Option(help="The IoU threshold of NMS.")] = 0.5,
     alpha: Annotated[float, typer.Option(help="Cell size of HNMS, in (0, 1); greater means smaller cells.")] = 0.73,
@@ -36,19 +36,19 @@ def command(
     save: Annotated[
         Path | None,
         typer.Option(
-            help="A folder: also write the raw boxes and the truth there as COCO files, to try the other commands."
+            help="Also write raw boxes and ground truth as COCO files to this folder, to try the other commands."
         ),
     ] = None,
     detector: Annotated[
         bool,
         typer.Option(
             "--detector",
-            help="Show instead where the time of a detector goes, with torchvision's NMS and with hashnms. Needs "
-            "torchvision, takes about a minute, and of the other options only --seed.",
+            help="Instead, show where a detector spends its time, with torchvision's NMS and with hashnms. Needs "
+            "torchvision and takes about a minute. Only --seed can be combined with it.",
         ),
     ] = False,
 ) -> None:
-    """Make a crowded scene and suppress its raw boxes: NMS as people have it, exact NMS, HNMS and Soft-NMS."""
+    """Make a crowded scene and suppress its raw boxes: the usual NMS, then hashnms's exact NMS, HNMS and Soft-NMS."""
     if detector:
         _demo_detector(seed)
         return
@@ -71,11 +71,12 @@ def command(
             table.add_section()
         console.print(table)
         console.print(
-            f"The first row is what people have. nms:{iou:g} is exact: it keeps the same boxes.\n"
+            f"The first row is the usual NMS. nms:{iou:g} is exact: it keeps the same boxes.\n"
             "hnms:a/K keeps the best box of each hash cell, with alpha a and K hashes; boxes\n"
-            f"of a cell overlap by IoU {guaranteed:.3f} at least. a+b is both in a row. softnms is exact\n"
-            "Soft-NMS: it lowers scores. Recall: the share of the first row's boxes that are\n"
-            "kept too; precision: the share of the kept that it keeps. Best time of several.",
+            f"of a cell have an IoU of at least {guaranteed:.3f}. a+b runs a, then b. softnms is exact\n"
+            "Soft-NMS: it lowers scores. Recall: the share of the first row's boxes that the\n"
+            "method keeps. Precision: the share of the method's boxes that the first row\n"
+            "keeps. Times are the best of several runs.",
             style="dim",
             highlight=False,
         )
@@ -89,7 +90,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Row:
-    """A method, measured."""
+    """The measurements of a method."""
 
     method: str
     seconds: float
@@ -99,14 +100,14 @@ class _Row:
         ratio = first.seconds / self.seconds
         times = [f"{self.seconds * 1e3:,.2f} ms", f"{ratio:,.0f}x" if ratio >= 10 else f"{ratio:.1f}x"]
         cells = [self.method, f"{len(self.keep):,}", *times]
-        if "soft" in self.method:  # has no set to agree with
+        if "soft" in self.method:  # it only lowers scores: there is no set to compare
             return cells
         agreed = agreement(self.keep, first.keep)
         return [*cells, f"{agreed.recall:.1%}", f"{agreed.precision:.1%}"]
 
 
 def _rows(scene: Scene, iou: float, alpha: float) -> list[Iterator[_Row]]:
-    """The rows of the table in groups: NMS by others and by us, HNMS, Soft-NMS."""
+    """The rows of the table in groups: the usual NMS and ours, HNMS, Soft-NMS."""
     others, data = _baseline(scene, iou)
     exact = f"nms:{iou:g}"
     hashed = [f"hnms:{alpha:g}/1", f"hnms:{alpha:g}/4", f"hnms:{alpha:g}/1+{exact}"]
@@ -125,7 +126,7 @@ def _measured(notations: list[str], data: tuple[Any, ...]) -> Iterator[_Row]:
 
 
 def _baseline(scene: Scene, iou: float) -> tuple[list[_Row], tuple[Any, ...]]:
-    """NMS of torchvision if it is there, else a loop in NumPy; and the data that all get: tensors, or arrays."""
+    """NMS of torchvision if installed, otherwise a NumPy loop; and the data for all methods: tensors or arrays."""
     arrays = (scene.boxes, scene.scores, scene.labels)
     if find_spec("torchvision") is None:
         with console.status("a NumPy loop …"):
@@ -141,7 +142,7 @@ def _baseline(scene: Scene, iou: float) -> tuple[list[_Row], tuple[Any, ...]]:
 
 
 def _numpy_nms(boxes: Any, scores: Any, labels: Any, iou_threshold: float) -> Any:
-    """Greedy NMS as it is often written: one box against all that are left, class by class."""
+    """Greedy NMS as it is often written: compare one box with all that are left, class by class."""
     keep = []
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     for label in np.unique(labels):
@@ -157,7 +158,7 @@ def _numpy_nms(boxes: Any, scores: Any, labels: Any, iou_threshold: float) -> An
 
 
 def _save(folder: Path, scene: Scene) -> None:
-    """The scene as COCO has it: results and dataset, of one image."""
+    """Save the scene in COCO's formats: results and a dataset of one image."""
     folder.mkdir(parents=True, exist_ok=True)
     found, objects = ([*_coco(scene.boxes, scene.labels)], [*_coco(scene.gt_boxes, scene.gt_labels)])
     results = [{**row, "score": round(float(score), 6)} for row, score in zip(found, scene.scores, strict=True)]
@@ -194,7 +195,7 @@ def _write_report(path: Path, title: str, scene: Scene, rows: list[_Row]) -> Non
 
 
 def _demo_detector(seed: int) -> None:
-    """A forward pass of Faster R-CNN with exact NMS and with HNMS in place of torchvision's."""
+    """Profile forward passes of Faster R-CNN with torchvision's NMS, with exact NMS and with HNMS."""
     try:
         from hashnms.detectors import profile  # noqa: PLC0415
         from hashnms.detectors.crowded import crowded_faster_rcnn  # noqa: PLC0415
@@ -205,12 +206,12 @@ def _demo_detector(seed: int) -> None:
     for name, proposals in (("exact NMS", None), ("hnms:0.7/1", Suppression.parse("hnms:0.7/1"))):
         with console.status(f"forward passes with torchvision's NMS and with {name} …"):
             result = profile(model, images, proposals=proposals, rounds=2)
-        console.print(result.table(f"Faster R-CNN, 800 px, 9,000 boxes a level: {name} for proposals"))
+        console.print(result.table(f"Faster R-CNN, 800 px, 9,000 boxes per level: {name} for proposals"))
     console.print(
-        "A ResNet-50 FPN with random weights, scaled so that its scores are those of a\n"
-        "crowd, on one image. suppress proposals: the RPN's NMS; proposals, head: the\n"
-        "rest of the RPN and of the RoI head. Shortest of two passes each, in turns;\n"
-        "by suppression: the total if nothing else differed.\n"
+        "A ResNet-50 FPN with random weights, scaled so that its scores look like those of\n"
+        "a crowd, on one image. suppress proposals: the RPN's NMS; proposals, head: the\n"
+        "rest of the RPN and of the RoI head. Each time is the shorter of two passes, run\n"
+        "alternately. by suppression: the total if only the suppressions differed.\n"
         "In your code: hashnms.detectors.accelerate(model), and profile(model, images).",
         style="dim",
         highlight=False,
@@ -218,7 +219,7 @@ def _demo_detector(seed: int) -> None:
 
 
 def _timed(call: Callable[[], Any], repeats: int = 7, enough: float = 1.0) -> tuple[float, Any]:
-    """The shortest of several runs, of fewer if they take longer than `enough` seconds, and the result."""
+    """The shortest time of several runs and the result; fewer runs if they take longer than `enough` seconds."""
     best, total = float("inf"), 0.0
     for _ in range(repeats):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""`hashnms evaluate`: the usual numbers of COCO."""
+"""`hashnms evaluate`: COCO's usual numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(
     inputs: InputsArgument,
     truth: Annotated[Path, typer.Option(help="Ground truth: a COCO dataset (JSON).", show_default=False)],
     max_dets: Annotated[
-        str, typer.Option(help="At most so many boxes of an image and class count; three numbers.")
+        str, typer.Option(help="How many boxes of each image and class count: three increasing numbers.")
     ] = "1,10,100",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     format: FormatOption = None,
@@ -38,7 +38,7 @@ def command(
     box_format: BoxFormatOption = None,
     skip_bad: SkipBadOption = False,
 ) -> None:
-    """Evaluate detections against ground truth: the twelve lines of COCO, and the average precision of each class.
+    """Evaluate detections against ground truth: COCO's twelve lines, and the average precision of each class.
 
     Example: `hashnms evaluate kept.json --truth instances_val.json --max-dets 10,100,1000`
     """
@@ -68,7 +68,7 @@ def command(
 
 
 def _plain(summary: Any, names: list[str]) -> dict[str, Any]:
-    """As JSON has it: no NaN."""
+    """Plain values for JSON, without NaN."""
     numbers = {name: None if value != value else value for name, value in summary.values.items()}  # noqa: PLR0124
     classes = [
         {"class": names[label], "AP": value, "AP50": summary.ap_50[label]} for label, value in summary.ap.items()

@@ -1,4 +1,4 @@
-"""Pictures: where those of a dataset are, and how a drawing is written."""
+"""Find the image files of a dataset, and save figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = (".png", ".svg", ".pdf", ".jpg")
 
 
 def saved(axes: Any, path: Path) -> None:
-    """Write a figure, beside and then into place."""
+    """Write a figure; it is moved into place when it is complete."""
     from hashnms.files.output import beside  # noqa: PLC0415
 
     if path.suffix.lower() not in _KINDS:
@@ -23,7 +23,7 @@ def saved(axes: Any, path: Path) -> None:
 
 
 def check_report(report: Path | None, images: Path | None) -> None:
-    """Before anything takes time: that the page can be written, and where its pictures are."""
+    """Check, before anything takes time, that the page can be written and its images are found."""
     if report is not None and not report.absolute().parent.is_dir():
         raise ValueError(f"--report must be in a folder that exists, got {report}")
     if images is not None and not images.is_dir():
@@ -33,7 +33,7 @@ def check_report(report: Path | None, images: Path | None) -> None:
 
 
 def image_file(folder: Path | None, image: Any) -> Path | None:
-    """The picture of an image: named as its id, with zeros in front as COCO has them, or with its own suffix."""
+    """The file of an image: named after its id, with leading zeros as in COCO, or by its full name."""
     if folder is None:
         return None
     names = [str(image)]
@@ -44,7 +44,7 @@ def image_file(folder: Path | None, image: Any) -> Path | None:
         found = [exact] if Path(name).suffix.lower() in _SUFFIXES else []
         found += [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
         for path in found:
-            with suppress(OSError):  # a name that is too long
+            with suppress(OSError):  # a name may be too long
                 if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
                     return path
     return None

@@ -1,4 +1,4 @@
-"""`hashnms plot`: the boxes of an image before and after."""
+"""`hashnms plot`: draw the boxes of an image before and after a suppression."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def command(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False)
     ],
-    suppression: Annotated[str, typer.Option("--suppression", "-s", help="What to do: nms:0.5 ...")] = "nms:0.5",
-    image: Annotated[str | None, typer.Option(help="The id of the image. Default: the one with most boxes.")] = None,
+    suppression: Annotated[str, typer.Option("--suppression", "-s", help="The method: nms:0.5 ...")] = "nms:0.5",
+    image: Annotated[
+        str | None, typer.Option(help="The id of the image. Default: the one with the most boxes.")
+    ] = None,
     images: Annotated[Path | None, typer.Option(help="The folder of the images.")] = None,
     format: FormatOption = None,
     columns: ColumnsOption = None,
@@ -65,9 +67,9 @@ def command(
 
 
 def _number(image: str | None, loaded: Any) -> int:
-    """Of the image with this id, or of the one with most boxes."""
+    """The number of the image with this id, or of the one with the most boxes."""
     if not len(loaded.detections):
-        raise ValueError("detections must be of one image at least, got none")
+        raise ValueError("detections must have at least one image, got none")
     if image is None:
         counts = {number: len(loaded.rows_of(number)) for number in range(max(len(loaded.images), 1))}
         return max(counts, key=lambda number: counts[number])

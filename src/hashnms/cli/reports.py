@@ -16,7 +16,7 @@ from hashnms.files.rows import Reading
 from hashnms.pipeline import Suppression
 from hashnms.report import Method, Picture, Report, outcome_of, parameters_of, write_report
 
-#: Of a picture on the page; of more the best are shown.
+#: Boxes in a picture on the page; if there are more, only the best are shown.
 _MOST_BOXES = 100_000
 
 
@@ -29,13 +29,13 @@ def report_of_files(
     images: Path | None,
     show: int,
 ) -> None:
-    """The page of what a suppression does to the detections of files."""
+    """Write the page about one suppression of detections in files."""
     loaded = load(inputs, reading, format)
     write(path, loaded, compare(loaded.detections, [suppression], rounds=3), images, show)
 
 
 def write(path: Path, loaded: Loaded, rows: list[Compared], images: Path | None, show: int) -> None:
-    """The page of methods that were compared."""
+    """Write the page about compared methods."""
     names = [row.method for row in rows]
     counts = {"raw": _counts(loaded, np.arange(len(loaded.detections)))}
     for name in names:
@@ -46,7 +46,7 @@ def write(path: Path, loaded: Loaded, rows: list[Compared], images: Path | None,
 
 
 def methods_of(rows: list[Compared]) -> list[Method]:
-    """The table of the page."""
+    """The rows of the page's table."""
     hidden = ("method", "parameters", "boxes_in")
     methods = []
     for row, values in zip(rows, as_dicts(rows), strict=True):
@@ -61,7 +61,7 @@ def _kept(loaded: Loaded, name: str) -> Any:
 
 
 def _counts(loaded: Loaded, rows: Any) -> list[int]:
-    """How many of these rows each image has."""
+    """How many of these rows belong to each image."""
     if loaded.detections.images is None:
         return [len(rows)]
     counts: list[int] = np.bincount(loaded.detections.images[rows], minlength=len(loaded.images)).tolist()
@@ -69,7 +69,7 @@ def _counts(loaded: Loaded, rows: Any) -> list[int]:
 
 
 def _chosen(loaded: Loaded, show: int) -> list[int]:
-    """The images with most boxes: where suppression does most."""
+    """The images with the most boxes."""
     counts = np.array(_counts(loaded, np.arange(len(loaded.detections))))
     return sorted(np.argsort(-counts, kind="stable")[:show].tolist())
 
@@ -78,7 +78,7 @@ def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None)
     found, rows = loaded.detections, loaded.rows_of(number)
     if len(rows) > _MOST_BOXES:
         rows = np.sort(rows[np.argsort(-found.scores[rows], kind="stable")[:_MOST_BOXES]])
-    with np.errstate(over="ignore"):  # `Picture` says what is too large
+    with np.errstate(over="ignore"):  # `Picture` reports what is too large
         boxes, scores = found.boxes[rows].astype(np.float32), found.scores[rows].astype(np.float32)
     labels = None if found.labels is None else found.labels[rows]
     outcomes = {name: outcome_of(name, boxes, scores, labels) for name in names}
@@ -93,11 +93,11 @@ def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None)
 
 
 def image_size(content: bytes) -> tuple[float, float] | None:
-    """Width and height of a picture that a browser shows; None of anything else, or of one that is broken."""
+    """Width and height of an image that browsers can show; None for anything else, and for broken images."""
     from PIL import Image  # noqa: PLC0415
 
     try:
         with Image.open(io.BytesIO(content), formats=("JPEG", "PNG", "WEBP")) as picture:
             return (float(picture.width), float(picture.height)) if picture.width and picture.height else None
-    except Exception:  # Pillow's errors of broken pictures are of many kinds: the boxes are shown without it
+    except Exception:  # Pillow raises many kinds of errors for broken images: boxes are shown without it
         return None

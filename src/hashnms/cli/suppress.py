@@ -1,4 +1,4 @@
-"""`hashnms suppress`: detections of files in, those that are kept out."""
+"""`hashnms suppress`: suppress detections in files and write the kept ones."""
 
 from __future__ import annotations
 
@@ -37,41 +37,41 @@ def command(
     ],
     suppression: Annotated[
         str,
-        typer.Option("--suppression", "-s", help="What to do: nms:0.5, hnms:0.73/1+nms:0.5, softnms:gaussian/0.5 ..."),
+        typer.Option("--suppression", "-s", help="The method: nms:0.5, hnms:0.73/1+nms:0.5, softnms:gaussian/0.5 ..."),
     ] = "nms:0.5",
     format: FormatOption = None,
-    to: Annotated[
-        str | None, typer.Option(help="The format of the output. Default: by its suffix, or that of the input.")
-    ] = None,
+    to: Annotated[str | None, typer.Option(help="Output format. Default: by suffix, or the input format.")] = None,
     columns: ColumnsOption = None,
     header: HeaderOption = None,
     box_format: BoxFormatOption = None,
     class_agnostic: AgnosticOption = False,
     skip_bad: SkipBadOption = False,
     memory: Annotated[
-        str | None, typer.Option(help="How much to use, such as 2G. Default: a quarter of the machine's.")
+        str | None, typer.Option(help="How much memory to use, such as 2G. Default: a quarter of the machine's.")
     ] = None,
     scene: Annotated[
-        bool, typer.Option("--scene", help="All rows are of one scene, which need not fit into memory.")
+        bool, typer.Option("--scene", help="All rows belong to one scene, which need not fit into memory.")
     ] = False,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where to work on a scene; the same command goes on there after it was killed."),
+        typer.Option(help="Working folder for --scene; a killed command continues there when run again."),
     ] = None,
     report: ReportOption = None,
     images: ImagesOption = None,
     show: ShowOption = 12,
     engine: Annotated[
-        str | None, typer.Option(help="ray: Parquet files on a cluster; the output is a folder of such.")
+        str | None,
+        typer.Option(help="ray: process Parquet files on a cluster; the output is a folder of Parquet files."),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster, such as auto. Default: RAY_ADDRESS, else this machine.")
+        str | None,
+        typer.Option(help="Address of the Ray cluster, such as auto. Default: RAY_ADDRESS, or this machine."),
     ] = None,
 ) -> None:
-    """Suppress the boxes of detections in files, image by image and class by class.
+    """Suppress the boxes in files, image by image and class by class.
 
-    Rows that are kept stay as they are, in their order; Soft-NMS changes their score and nothing else. Files may be
-    larger than memory. The output appears when it is complete; after an error the old one is as it was.
+    Kept rows are copied unchanged, in their order; Soft-NMS changes only their scores. Files may be larger than memory.
+    The output appears when it is complete; after an error, an old output is unchanged.
 
     For example:
 
@@ -90,7 +90,7 @@ def command(
         check_report(report, images)
         if report is not None and any(_is_gone(path, output) for path in inputs):
             raise ValueError(
-                "--report must be of files that are there afterwards, got an input that is the output or -"
+                "--report needs input files that still exist afterwards, got an input that is the output or -"
             )
         reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
         if engine is not None or address is not None:
@@ -99,11 +99,11 @@ def command(
             return
         limits: dict[str, Any] = {"memory": bytes_of(memory), **vars(reading)}
         if folder is not None and not scene:
-            raise ValueError("--folder must come with --scene")
+            raise ValueError("--folder must be given with --scene, got no --scene")
         suppress: Callable[..., files.Summary] = files.suppress
         if scene:
             if limits.pop("on_bad") == "drop":
-                raise ValueError("--skip-bad must be without --scene, where every row must be right")
+                raise ValueError("--skip-bad must not be given with --scene, which needs every row to be valid")
             from hashnms import scenes  # noqa: PLC0415
 
             suppress, limits["folder"] = scenes.suppress, folder
@@ -128,7 +128,7 @@ def _on_engine(
     reading: Any,
     others: dict[str, Any],
 ) -> None:
-    """On a cluster, which takes fewer options."""
+    """Run on a cluster, which takes fewer options."""
     if engine != "ray":
         raise ValueError(f"--engine must be ray, got {engine or 'none'}")
     given = next((name for name, value in others.items() if value), None)

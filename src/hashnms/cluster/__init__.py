@@ -1,7 +1,8 @@
-"""Detections on several machines, with Ray Data (`pip install "hashnms[ray]"`).
+"""Suppress detections on several machines with Ray Data (`pip install "hashnms[ray]"`).
 
-`suppress` takes tables of many images, in any order; `scene` takes one scene that no machine can hold; `suppress_files`
-reads and writes Parquet. Where there is no cluster, Ray starts one on this machine. docs/howto/scale.md explains it.
+`suppress` takes tables of many images, in any order. `scene` takes one scene that is too large for a machine.
+`suppress_files` reads and writes Parquet. Without a cluster, Ray starts one on this machine. docs/howto/scale.md
+explains it.
 """
 
 from hashnms.cluster.files import read_parquet, suppress_files

@@ -1,4 +1,4 @@
-"""Parquet files in, a folder of Parquet files out: `suppress_files`."""
+"""`suppress_files`: read Parquet files, write a folder of Parquet files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hashnms.pipeline import Suppression
 from hashnms.tables import Columns
 
 _ROWS_OF_A_TASK = 2**20
-_MOST_PARTITIONS = 2000  #: each block has a piece for each, and Ray keeps a record of each piece
+_MOST_PARTITIONS = 2000  #: each block has a piece for each partition, and Ray tracks every piece
 
 
 def suppress_files(
@@ -44,34 +44,34 @@ def suppress_files(
     box_format: BoxFormatName | None = None,
     address: str | None = None,
 ) -> Summary:
-    """Suppress the boxes of Parquet files on a cluster, and write what is kept as a folder of Parquet files.
+    """Suppress the boxes of Parquet files on a cluster, and write the kept rows as a folder of Parquet files.
 
-    All machines must see the files under the same paths. Rows may be in any order, and come out in any order. What is
-    kept is what `hashnms.files.suppress` keeps. The output appears when it is complete: after an error the old one is
-    as it was.
+    All machines must see the files under the same paths. Rows may be in any order, and are written in any order. The
+    kept rows are those that `hashnms.files.suppress` keeps. The output appears when it is complete; after an error, an
+    old output is unchanged.
 
     Args:
         inputs: files, folders or patterns such as `tiles/*.parquet`.
-        output: the folder to write. If it is there it may hold nothing but Parquet files, which are replaced.
+        output: the folder to write. If it exists, it may only contain Parquet files, which are replaced.
         suppression: a `Suppression` or its notation, e.g. "nms:0.5".
-        columns: which columns are `image`, `label`, `boxes` and `score`, where they have unusual names. An image of
-            None: all boxes are of one scene.
-        box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean.
-        address: of a Ray cluster, such as "auto" or "ray://head:10001"; by default the one that Ray is connected to or
-            RAY_ADDRESS says, else Ray starts on this machine.
+        columns: the names of the columns `image`, `label`, `boxes` and `score`, if they are unusual. With an image of
+            None, all boxes belong to one scene.
+        box_format: "xyxy", "xywh" or "cxcywh"; by default the usual meaning of the column names.
+        address: the address of a Ray cluster, such as "auto" or "ray://head:10001". By default the cluster that Ray is
+            connected to, or that RAY_ADDRESS names; otherwise Ray starts on this machine.
 
     Returns:
-        How many boxes came and stayed, and how long it took.
+        A `files.Summary`: the numbers of boxes read and kept, and the time taken.
 
     Raises:
-        FileError, ValueError, TypeError: if a file, a row of it or an argument is not what it must be.
+        FileError, ValueError, TypeError: if a file, a row or an argument is invalid.
     """
     start = time.perf_counter()
     chain = Suppression.of(suppression)
     found = _Files.of(inputs, Reading(columns or {}, box_format))
     target = Path(output)
     with beside(target, folder=True, names=_parquet_names(target)) as new:
-        if not found.count:  # Ray forgets the columns of a dataset without rows
+        if not found.count:  # Ray loses the columns of a dataset without rows
             pq.write_table(found.schema.empty_table(), new / "empty.parquet")
             return Summary(0, 0, 0, time.perf_counter() - start)
         _connect(address)
@@ -87,10 +87,10 @@ def suppress_files(
 
 
 def read_parquet(inputs: AnyPath | Sequence[AnyPath]) -> Any:
-    """The rows of Parquet files as a dataset, with their numbers in a column `hashnms_row`.
+    """Read Parquet files as a dataset, with row numbers in a column `hashnms_row`.
 
-    Rows are numbered over all files, in the order of these. `suppress(..., row="hashnms_row")` and `scene` then break
-    ties as `hashnms.files` does. They leave the column out of what they return.
+    Rows are numbered over all files, in the order of the files. `suppress(..., row="hashnms_row")` and `scene` then
+    break ties as `hashnms.files` does. They remove the column from the result.
     """
     return _Files.of(inputs, None).dataset()
 
@@ -100,19 +100,19 @@ class _Files:
     """Parquet files with the same columns."""
 
     paths: list[Path]
-    firsts: list[int]  #: the number of the first row of each, and of the one after the last
+    firsts: list[int]  #: the number of the first row of each file, and the number of all rows
     columns: Columns
     schema: pa.Schema
-    pieces: list[pa.Table]  #: what a task reads: path, row group, number of its first row
+    pieces: list[pa.Table]  #: the input of each task: path, row group, number of its first row
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.firsts[-1]
 
     @classmethod
     def of(cls, inputs: AnyPath | Sequence[AnyPath], reading: Reading | None) -> _Files:
-        """Read the footers."""
+        """Read the footers of the files."""
         given = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
         paths, _ = expanded(given, "parquet")
         first = ParquetSource(paths[0], reading or Reading({"image": None}))
@@ -127,11 +127,11 @@ class _Files:
         return cls(paths, firsts, first.columns, first.schema, _tasks(pieces))
 
     def dataset(self) -> Any:
-        """All rows, with their numbers."""
+        """A dataset of all rows, with their numbers."""
         return ray.data.from_blocks(self.pieces).map_batches(_read, batch_format="pyarrow", batch_size=None)
 
     def error(self, error: RowError) -> FileError:
-        """With the file and the row in it."""
+        """The error with the file, and the row in it."""
         number = bisect.bisect_right(self.firsts, error.row) - 1
         return FileError(f"{self.paths[number]}, row {error.row - self.firsts[number] + 1:,}: {error.problem}")
 
@@ -143,7 +143,7 @@ def _check_alike(path: Path, schema: pa.Schema, first: pa.Schema) -> None:
 
 
 def _tasks(pieces: list[tuple[str, int, int]]) -> list[pa.Table]:
-    """Row groups one after another, as many as have about enough rows for a task."""
+    """Divide consecutive row groups into tasks with about enough rows each."""
     tasks: dict[int, list[tuple[str, int, int]]] = {}
     for piece in pieces:
         tasks.setdefault(piece[2] // _ROWS_OF_A_TASK, []).append(piece)
@@ -152,7 +152,7 @@ def _tasks(pieces: list[tuple[str, int, int]]) -> list[pa.Table]:
 
 
 def _read(pieces: pa.Table) -> Iterator[pa.Table]:
-    """The rows of row groups, with their numbers."""
+    """Read the rows of row groups, with their numbers."""
     for piece in pieces.to_pylist():
         first = piece["first"]
         with pq.ParquetFile(piece["path"], pre_buffer=False) as file:
@@ -163,20 +163,20 @@ def _read(pieces: pa.Table) -> Iterator[pa.Table]:
 
 
 def _connect(address: str | None) -> None:
-    """To the cluster, or to one that starts here."""
+    """Connect to the cluster, or to a new one on this machine."""
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
 
 
 def _partitions(count: int) -> int:
-    """For so many rows."""
+    """The number of partitions for `count` rows."""
     wanted = min(-(-count // _ROWS_OF_A_TASK), _MOST_PARTITIONS)
     return max(wanted, 2 * int(ray.cluster_resources().get("CPU", 1)))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Ray's messages stay out of ours, and errors come as they were raised."""
+    """Silence Ray's messages, and raise errors as they were raised in tasks."""
     context = ray.data.DataContext.get_current().copy()
     context.enable_progress_bars = context.print_on_execution_start = False
     context.raise_original_map_exception = True
@@ -192,11 +192,11 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _one_error(files: _Files) -> Iterator[None]:
-    """What a task raised, without what Ray says around it; of a bad row with its file."""
+    """Raise the error of a task without Ray's additions; for a bad row, with its file."""
     try:
         yield
     except (RayTaskError, RowError) as error:
-        cause = error.cause if isinstance(error, RayTaskError) else error  # what Ray raises is of both types
+        cause = error.cause if isinstance(error, RayTaskError) else error  # Ray raises an error of both types
         if isinstance(cause, RowError):
             raise files.error(cause) from None
         if type(cause) in (ValueError, TypeError):
@@ -205,12 +205,12 @@ def _one_error(files: _Files) -> Iterator[None]:
 
 
 def _parquet_names(folder: Path) -> list[str]:
-    """What may be replaced."""
+    """The names of the files that may be replaced."""
     return [path.name for path in folder.glob("*.parquet")] if folder.is_dir() else []
 
 
 def _counted(folder: Path, schema: pa.Schema) -> int:
-    """How many rows were written; where none were, an empty file that says which columns there are."""
+    """The number of rows written. If there are none, an empty file with the columns is written."""
     folder.mkdir(exist_ok=True)
     paths = sorted(folder.glob("*.parquet"))
     if not paths:

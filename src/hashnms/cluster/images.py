@@ -1,4 +1,4 @@
-"""Tables of many images in any order: brought together by image, then a call for many images at a time."""
+"""Tables of many images in any order: a shuffle by image, then one call for many images at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hashnms.cluster.rows import (
 from hashnms.pipeline import Suppression
 from hashnms.tables import USUAL, Columns, changed_columns, kept_rows
 
-PARTITIONS = 200  #: as Ray has it
+PARTITIONS = 200  #: Ray's default
 
 
 def suppress(
@@ -44,28 +44,28 @@ def suppress(
 ) -> Any:
     """Suppress the boxes of a Ray dataset, image by image and class by class; rows may be in any order.
 
-    The rows of an image are brought together by a hash shuffle, and go through `hashnms.tables.suppress` with those of
-    many other images in one call. The result is what that function keeps of the whole table, with all columns, in any
-    order. No more than the first row is read before the result is used.
+    A hash shuffle brings the rows of each image together, and one call of `hashnms.tables.suppress` handles many
+    images. The result has the rows that this function keeps of the whole table, with all columns, in any order. Only
+    the first row is read before the result is used.
 
     Args:
-        dataset: a `ray.data.Dataset` with a row a box.
+        dataset: a `ray.data.Dataset` with one row per box.
         suppression: a `Suppression` or its notation, e.g. "hnms:0.73/1+nms:0.5".
-        image: the column that says which image a box is of. By default it is found by its usual names, as the other
-            columns are: see `hashnms.tables.suppress`.
-        label: the column of the class; None: boxes of different classes may meet.
-        boxes: one column of lists of four numbers, or the names of four columns.
+        image: the column with the image of each box. By default it is found by its usual names, like the other columns:
+            see `hashnms.tables.suppress`.
+        label: the column of the class. None: boxes of different classes suppress each other.
+        boxes: the name of a column with lists of four numbers, or the names of four columns.
         score: the column of the score.
-        box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean.
-        row: a column of whole numbers, each once: where scores tie, the lower wins. None: rows are numbered as they are
-            read, so that a tie between rows of different blocks may end otherwise in another run.
-        partitions: into how many parts rows are brought; a million rows each is good.
+        box_format: "xyxy", "xywh" or "cxcywh"; by default the usual meaning of the column names.
+        row: a column of distinct whole numbers: where scores tie, the lower number wins. None: rows are numbered as
+            they are read, so a tie between rows of different blocks may be broken differently in another run.
+        partitions: the number of parts to divide rows into; a million rows in each is good.
 
     Returns:
-        A `ray.data.Dataset` of the rows that are kept.
+        A `ray.data.Dataset` of the kept rows.
 
     Raises:
-        ValueError, TypeError: if columns are not there. When it runs: `RowError` if a row is bad; Ray wraps it.
+        ValueError, TypeError: if a column is missing. When it runs: `RowError` if a row is bad; Ray wraps it.
     """
     columns = columns_of(dataset, row, image=image, label=label, boxes=boxes, score=score, box_format=box_format)
     partitions = _settings.count_value("partitions", partitions, least=1, most=2**20)
@@ -78,9 +78,9 @@ def suppress(
 
 
 def by_image(dataset: Any, chain: Suppression, columns: Columns, row: str, partitions: int) -> Any:
-    """The same with all that is known about the dataset."""
+    """`suppress` with columns and row numbers that have been found."""
     if columns.image is None:
-        raise ValueError("image must be the name of a column, got None: hashnms.cluster.scene takes one scene")
+        raise ValueError("image must be the name of a column, got None: use hashnms.cluster.scene for one scene")
     grouped = mapped(dataset, _with_group, image=columns.image, partitions=partitions)
     return by_group(grouped, partitions, _suppressed, chain=chain, columns=columns, row=row)
 
@@ -90,7 +90,7 @@ def _with_group(table: pa.Table, image: str, partitions: int) -> pa.Table:
 
 
 def _suppressed(table: pa.Table, chain: Suppression, columns: Columns, row: str) -> pa.Table:
-    """Of rows of whole images: those that are kept, by their numbers."""
+    """The kept rows of whole images, by their numbers."""
     order = row_order(table, row)
     keys = table.select(columns.names).take(pa.array(order))
     with located(table, columns, row):

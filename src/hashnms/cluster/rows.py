@@ -1,4 +1,4 @@
-"""What all that runs on a cluster shares: numbers of rows, groups that come whole, and errors that name a row."""
+"""What all functions on a cluster share: row numbers, whole groups, and errors that name a row."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hashnms.tables import Columns
 
 Function = Callable[..., pa.Table]
 
-ROW = "hashnms_row"  #: the column of numbers that is added where none is given
+ROW = "hashnms_row"  #: the column of row numbers that is added if none is given
 GROUP = "hashnms_group"  #: the column of groups, from one stage to the next
-_GROUPS_OF_A_PARTITION = 8  #: groups are spread by a hash: with more of them partitions are more alike
+_GROUPS_OF_A_PARTITION = 8  #: groups are spread by a hash: more groups make partitions more even
 
 
 class RowError(ValueError):
@@ -37,11 +37,11 @@ class RowError(ValueError):
         return f"row {self.row:,}: {self.problem}"
 
     def __reduce__(self) -> tuple[type[RowError], tuple[int, str]]:
-        return RowError, (self.row, self.problem)  # not by its args, which Ray writes to
+        return RowError, (self.row, self.problem)  # not from its args, which Ray changes
 
 
 def numbered(dataset: Any, row: str | None) -> tuple[Any, str, pa.Table]:
-    """A dataset with a column of numbers that order its rows, the name of that, and no rows of all its columns."""
+    """A dataset with a column of row numbers, the name of that column, and an empty table with all columns."""
     schema = dataset.schema()
     empty = pa.schema(list(zip(schema.names, schema.types, strict=True))).empty_table()
     if row is not None:
@@ -51,38 +51,38 @@ def numbered(dataset: Any, row: str | None) -> tuple[Any, str, pa.Table]:
 
 
 def with_columns(dataset: Any, empty: pa.Table) -> Any:
-    """A dataset that has columns even if it has no rows: Ray forgets them where a function made every block empty."""
+    """A dataset that keeps its columns even without rows: Ray loses them if a function makes every block empty."""
     return ray.data.from_arrow(empty).union(dataset)
 
 
 def mapped(dataset: Any, function: Function, **arguments: Any) -> Any:
-    """What a function makes of each block."""
+    """Apply a function to each block."""
     return dataset.map_batches(partial(_alone, function, **arguments), batch_format="pyarrow", batch_size=None)
 
 
 def by_group(dataset: Any, partitions: int, function: Function, **arguments: Any) -> Any:
-    """What a function makes of each group, all rows of which it gets in one call.
+    """Apply a function to each group; each call gets all rows of a group.
 
-    Ray promises that of groups. It says nothing about the batches of a dataset that was partitioned by a column.
+    Ray guarantees this for groups, but not for the batches of a dataset that was partitioned by a column.
     """
     groups = dataset.groupby(GROUP, num_partitions=partitions)
     return groups.map_groups(partial(_alone, function, **arguments), batch_format="pyarrow")
 
 
 def _alone(function: Function, table: pa.Table, **arguments: Any) -> pa.Table:
-    """Call it on one thread: Ray runs one task a core."""
+    """Call a function on one thread: Ray runs one task per core."""
     set_num_threads(1)
     return function(table, **arguments)
 
 
 def with_hashed_group(table: pa.Table, hashes: NDArray[np.uint64], partitions: int) -> pa.Table:
-    """Rows whose hashes are the same are of one group."""
+    """Add a column of groups; rows with equal hashes are in one group."""
     count = np.uint64(partitions * _GROUPS_OF_A_PARTITION)
     return table.append_column(GROUP, pa.array((hashes % count).astype(np.int32)))
 
 
 def hashes_of(table: pa.Table, name: str) -> NDArray[np.uint64]:
-    """Of the values of a column, the same in every process."""
+    """Hashes of the values of a column, the same in every process."""
     column = table.column(name)
     if pa.types.is_nested(column.type):
         raise TypeError(f"column {name} must hold values such as integers or strings, got {column.type}")
@@ -93,12 +93,12 @@ def hashes_of(table: pa.Table, name: str) -> NDArray[np.uint64]:
 
 
 def row_order(table: pa.Table, row: str) -> NDArray[np.int64]:
-    """The order of rows by their numbers."""
+    """The order that sorts rows by their numbers."""
     return np.argsort(table.column(row).to_numpy(), kind="stable")
 
 
 def arrays_of(table: pa.Table, columns: Columns, row: str) -> Arrays:
-    """The numbers of a table without nulls."""
+    """The arrays of a table without nulls."""
     with located(table, columns, row):
         arrays = Arrays.of(table.select(columns.names), columns)
         if arrays.nulls:
@@ -108,7 +108,7 @@ def arrays_of(table: pa.Table, columns: Columns, row: str) -> Arrays:
 
 @contextmanager
 def located(table: pa.Table, columns: Columns, row: str) -> Iterator[None]:
-    """An error about a bad row of this table names its number."""
+    """Add the row number to an error about a bad row of this table."""
     try:
         yield
     except UnusualSize as error:
@@ -123,7 +123,7 @@ def located(table: pa.Table, columns: Columns, row: str) -> Iterator[None]:
 
 
 def columns_of(dataset: Any, row: str | None, **given: Any) -> Columns:
-    """The columns of a dataset, as they are given or by their usual names."""
+    """Find the columns of a dataset: as given, or by their usual names."""
     if not isinstance(dataset, ray.data.Dataset):
         raise TypeError(f"dataset must be a ray.data.Dataset, got {type(dataset).__name__}")
     names = dataset.columns() or []

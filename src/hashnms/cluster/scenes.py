@@ -1,4 +1,4 @@
-"""One scene that no machine can hold: HNMS by combining and merging, exact NMS over tiles in rounds."""
+"""One scene that is too large for a machine: HNMS by combining and merging, exact NMS over tiles in rounds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COPIES = "hashnms_copies"  #: how many tiles have the box
 _STATUS = "hashnms_status"
 _CORNERS = ("x1", "y1", "x2", "y2")
 _SAMPLE_OF_A_BLOCK = 1000  #: boxes, to choose tiles
-_FEWER = 4  #: each round has so many times fewer tiles: a chain of boxes across all tiles ends, too
+_FEWER = 4  #: each round has this many times fewer tiles, so that even a chain of boxes across all tiles ends
 
 
 def scene(
@@ -56,32 +56,34 @@ def scene(
     tile_boxes: int = 2**20,
     gather: int = 2**22,
 ) -> Any:
-    """Suppress the boxes of one scene, all of which may meet: the rows that the same steps keep of the whole table.
+    """Suppress the boxes of one scene on a cluster: keep the rows that the same steps keep of the whole table.
 
-    `nms` goes tile by tile: each tile gets the boxes that can meet one of its own, and decides what does not depend on
-    boxes elsewhere. What is undecided, a few rows in a hundred, is gathered where this function is called; where it is
-    too much for that, it goes into another round with fewer tiles. `hnms` takes the best box of each cell of each
-    block, then of all, once for each hash.
+    `nms` goes tile by tile. Each tile gets all boxes that can overlap its own, and decides those that do not depend on
+    boxes elsewhere. The undecided rows, a few in a hundred, are gathered where this function is called. If they are too
+    many, another round uses fewer tiles. `hnms` takes the best box of each cell of each block, then of all blocks, once
+    for each hash.
 
     Args:
-        dataset: a `ray.data.Dataset` with a row a box. It is read twice: once to choose the tiles.
-        suppression: a `Suppression` or its notation, of the steps `score`, `hnms` and `nms`, e.g. "hnms:0.73/1+nms:0.5".
-        label: the column of the class; None: boxes of different classes may meet. By default it is found by its usual
-            names, as the other columns are: see `hashnms.tables.suppress`.
-        boxes: one column of lists of four numbers, or the names of four columns.
+        dataset: a `ray.data.Dataset` with one row per box. It is read twice, the first time to choose the tiles.
+        suppression: a `Suppression` or its notation, with only the steps `score`, `hnms` and `nms`, e.g.
+            "hnms:0.73/1+nms:0.5".
+        label: the column of the class. None: boxes of different classes suppress each other. By default it is found by
+            its usual names, like the other columns: see `hashnms.tables.suppress`.
+        boxes: the name of a column with lists of four numbers, or the names of four columns.
         score: the column of the score.
-        box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean.
-        row: a column of whole numbers, each once: where scores tie, the lower wins. None: rows are numbered as they are
-            read, so that a tie between rows of different blocks may end otherwise in another run.
-        tile_boxes: how many boxes a tile has, about.
-        gather: how many rows may be brought to where this function is called.
+        box_format: "xyxy", "xywh" or "cxcywh"; by default the usual meaning of the column names.
+        row: a column of distinct whole numbers: where scores tie, the lower number wins. None: rows are numbered as
+            they are read, so a tie between rows of different blocks may be broken differently in another run.
+        tile_boxes: the approximate number of boxes in a tile.
+        gather: how many rows may be gathered in the process that calls this function.
 
     Returns:
-        A `ray.data.Dataset` of the rows that are kept, with all columns, in any order.
+        A `ray.data.Dataset` of the kept rows, with all columns, in any order.
 
     Raises:
-        ValueError, TypeError: if columns are not there, for other steps; `RowError` if a row is bad. Ray wraps it.
-    """  # noqa: E501
+        ValueError, TypeError: if a column is missing or a step is not supported; `RowError` if a row is bad. Ray wraps
+            it.
+    """
     chain = Suppression.of(suppression)
     given = {"label": label, "boxes": boxes, "score": score, "box_format": box_format}
     columns = columns_of(dataset, row, image=None, **given)
@@ -99,24 +101,26 @@ class _Scene:
     row: str
     tile_boxes: int = 2**20
     gather: int = 2**22
-    as_float64: bool = False  #: whole numbers of which some, in any block, do not fit float32
+    as_float64: bool = False  #: whether some integers, in any block, do not fit into float32
 
     def arrays(self, table: pa.Table) -> Arrays:
-        """The numbers of a table, in the type that they have in the whole scene."""
+        """The arrays of a table, in the types of the whole scene."""
         arrays = arrays_of(table, self.columns, self.row)
         return replace(arrays, boxes=arrays.boxes.astype(np.float64)) if self.as_float64 else arrays
 
 
 def scene_of(chain: Suppression, columns: Columns, row: str, **sizes: Any) -> _Scene:
-    """What is known about a dataset, if there is a way to do these steps."""
+    """What the steps need to know; an error if a step is not supported."""
     for step in chain.steps:
         if type(step) not in _STEPS:
-            raise ValueError(f"a scene on a cluster takes the steps score, hnms and nms, got {step}")
+            raise ValueError(
+                f"the suppression of a scene on a cluster must have only the steps score, hnms and nms, got {step}"
+            )
     return _Scene(columns, row, **sizes)
 
 
 def by_steps(dataset: Any, chain: Suppression, of: _Scene) -> Any:
-    """The same with all that is known about the dataset."""
+    """Run the steps one after another."""
     survey = _survey(dataset, of)
     of = replace(of, as_float64=survey.as_float64)
     for number, step in enumerate(chain.steps):
@@ -129,7 +133,7 @@ def by_steps(dataset: Any, chain: Suppression, of: _Scene) -> Any:
 
 @dataclass(frozen=True)
 class _Survey:
-    """What a first look at all boxes finds."""
+    """What a first pass over all boxes finds."""
 
     count: int = 0
     sample: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 4)))  #: boxes, as corners
@@ -145,7 +149,7 @@ def _survey(dataset: Any, of: _Scene) -> _Survey:
 
 
 def _seen(table: pa.Table, of: _Scene) -> pa.Table:
-    """Of a block: a sample of its boxes, and in the first row how many boxes it has."""
+    """For a block: a sample of its boxes, and in the first row its number of boxes."""
     boxes = of.arrays(table).boxes
     wide = boxes.dtype.kind in "iu" and len(boxes) > 0 and float(np.abs(boxes.astype(np.float64)).max()) > 2**24
     with located(table, of.columns, of.row):
@@ -157,7 +161,7 @@ def _seen(table: pa.Table, of: _Scene) -> pa.Table:
 
 
 def _gathered(dataset: Any) -> pa.Table | None:
-    """All rows, here; None if there are none."""
+    """Gather all rows in this process; None if there are none."""
     tables = [table for table in ray.get(dataset.to_arrow_refs()) if len(table)]
     return pa.concat_tables(tables) if tables else None
 
@@ -183,12 +187,12 @@ def _values(arrays: Arrays) -> tuple[Any, Any, Any]:
     return arrays.boxes, arrays.scores, arrays.labels
 
 
-# HNMS: the best box of each cell, of blocks first and then of all: once for each hash, for a hash takes what the one
-# before it left.
+# HNMS: the best box of each cell in each block, then in all blocks. Once for each hash, because a hash takes the boxes
+# that the one before it left.
 
 
 def _hnms(dataset: Any, step: Hnms, of: _Scene, survey: _Survey) -> Any:
-    if not survey.count:  # Ray forgets the columns of a dataset without rows
+    if not survey.count:  # Ray loses the columns of a dataset without rows
         return dataset
     partitions = max(1, -(-survey.count // of.tile_boxes))
     for cells in hash_family(step.alpha, step.num_hashes):
@@ -198,7 +202,7 @@ def _hnms(dataset: Any, step: Hnms, of: _Scene, survey: _Survey) -> Any:
 
 
 def _combined(table: pa.Table, cells: IoUHash, of: _Scene, partitions: int) -> pa.Table:
-    """The best box of each cell of a block, in the group of its cell."""
+    """The best box of each cell in a block, in the group of its cell."""
     table = _best_of_cells(table, cells, of)
     codes = cells(of.arrays(table).boxes, box_format=of.columns.box_format)
     mixed = np.zeros(len(codes), np.uint64)
@@ -224,7 +228,7 @@ def _best_of_cells(table: pa.Table, cells: IoUHash, of: _Scene) -> pa.Table:
 
 
 def _first_of_codes(codes: NDArray[np.int64], scores: Any, labels: Any) -> Any:
-    """The row with the highest score of each code and label, ties to the lower row; boxes without area all stay."""
+    """The row with the highest score of each code and label, ties to the lower row; boxes without area are kept."""
     keys = [*codes.T] if labels is None else [labels, *codes.T]
     order = np.lexsort([-scores.astype(np.float64), *keys])
     is_first = np.ones(len(order), bool)
@@ -237,7 +241,7 @@ def _first_of_codes(codes: NDArray[np.int64], scores: Any, labels: Any) -> Any:
 
 
 def _nms(dataset: Any, step: Nms, of: _Scene, survey: _Survey) -> Any:
-    """Rounds over fewer and fewer tiles, until the rest can be gathered."""
+    """Run rounds over fewer and fewer tiles, until the rest can be gathered."""
     kept, most = [], survey.count
     while survey.count > of.gather:
         tiles = Tiles.of(survey.sample, min(most, -(-survey.count // of.tile_boxes)))
@@ -255,13 +259,13 @@ def _nms(dataset: Any, step: Nms, of: _Scene, survey: _Survey) -> Any:
 
 
 def _round(dataset: Any, step: Nms, of: _Scene, tiles: Tiles) -> Any:
-    """The boxes that are kept or undecided, the latter once for each tile, with their status."""
+    """The kept and undecided boxes with their status; undecided ones once for each tile."""
     copied = mapped(dataset, _in_tiles, step=step, of=of, tiles=tiles)
     return by_group(copied, tiles.num_tiles, _decided, step=step, of=of)
 
 
 def _in_tiles(table: pa.Table, step: Nms, of: _Scene, tiles: Tiles) -> pa.Table:
-    """A row for each tile that a box can meet boxes of."""
+    """A row for each pair of a box and a tile that its region touches."""
     boxes = of.arrays(table).boxes
     with located(table, of.columns, of.row):
         starts, rows, _ = tiles.touched(boxes, step.iou_threshold, **_how(step, of))
@@ -276,7 +280,7 @@ def _how(step: Nms, of: _Scene) -> dict[str, Any]:
 
 
 def _decided(table: pa.Table, step: Nms, of: _Scene) -> pa.Table:
-    """What is kept or undecided of a tile. What is open is in other tiles, too, and is never kept here."""
+    """The kept and undecided boxes of a tile. Open boxes are also in other tiles, and are never kept here."""
     table = table.take(pa.array(row_order(table, of.row))).drop_columns([GROUP])
     boxes, scores, labels = _values(of.arrays(table))
     is_open = table.column(_COPIES).to_numpy() > 1
@@ -292,9 +296,9 @@ def _with_status(table: pa.Table, status: Status) -> pa.Table:
 
 
 def _next_scene(undecided: Any, of: _Scene, tiles: Tiles) -> tuple[Any, _Survey]:
-    """The boxes that are undecided in all of their tiles: no kept box suppresses them: a scene of their own.
+    """The boxes that are undecided in all their tiles. No kept box suppresses them, so they are a scene of their own.
 
-    Where they are few they are gathered: a table, or None if there are none.
+    If they are few, they are gathered: a table, or None if there are none.
     """
     count = undecided.count()
     if count <= of.gather:
@@ -311,14 +315,14 @@ def _by_row(table: pa.Table, of: _Scene, partitions: int) -> pa.Table:
 
 
 def _undecided_everywhere(table: pa.Table, of: _Scene) -> pa.Table:
-    """One row of each that is here as often as it has tiles."""
+    """One row of each box that is undecided in as many tiles as it has."""
     _, first, times = np.unique(table.column(of.row).to_numpy(), return_index=True, return_counts=True)
     complete = times == table.column(_COPIES).to_numpy()[first]
     return _without(table.take(pa.array(first[complete])), [_COPIES, GROUP])
 
 
 def _decided_here(rest: Any, step: Nms, of: _Scene) -> pa.Table | None:
-    """What NMS keeps of the last rows, a dataset or gathered already."""
+    """The rows that NMS keeps of the last rows, which are a dataset or already gathered."""
     table = rest if rest is None or isinstance(rest, pa.Table) else _gathered(rest)
     if table is None:
         return None

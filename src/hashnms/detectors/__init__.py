@@ -1,18 +1,18 @@
-"""hashnms in detectors: torchvision's models in one line, and what there is to win; other packages' NMS.
+"""hashnms in detectors: torchvision's models in one line, what it gains, and the NMS of other packages.
 
-`accelerate(model)` lets a model of torchvision or ultralytics suppress boxes with hashnms, `restore(model)` undoes it,
-`accelerated(model)` does both around a block. `acceleration(model)` says what suppresses boxes in a model. `routed()`
-leads other code's calls of torchvision's NMS to hashnms. `profile(model, images)` shows how the time of a forward pass
-splits. These need torchvision: `pip install "hashnms[detectors]"`.
+`accelerate(model)` makes a model of torchvision or ultralytics suppress boxes with hashnms. `restore(model)` undoes it,
+and `accelerated(model)` does both around a block. `acceleration(model)` says what suppresses boxes in a model.
+`routed()` redirects other code's calls of torchvision's NMS to hashnms. `profile(model, images)` shows where the time
+of a forward pass goes. These need torchvision: `pip install "hashnms[detectors]"`.
 
-`hashnms.detectors.ultralytics`, `.sahi` and `.supervision` are what these packages do, by hashnms, each with an extra
-of its name. The last two do without torch.
+`hashnms.detectors.ultralytics`, `.sahi` and `.supervision` replace the suppression of these packages, each with an
+extra of the same name. The last two do not need torch.
 """
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-#: Where a name is, which is imported on first use: so a part that does without torch can be had without it.
+#: The module of each name. It is imported on first use, so that modules without torch can be used without it.
 _PLACES = {
     "Calls": "routing",
     "Profile": "profiling",
@@ -23,7 +23,7 @@ _PLACES = {
     "restore": "switching",
     "routed": "routing",
 }
-#: Modules for other packages, each of the package's name.
+#: Modules for other packages, each named after its package.
 _ADAPTERS = ("sahi", "supervision", "ultralytics")
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Detectors with random weights that put out as many boxes as trained ones in a crowd: for demo, benchmarks, tests."""
+"""Detectors with random weights that return as many boxes as trained ones in a crowd: for demo, benchmarks, tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchvision.models.detection import fasterrcnn_resnet50_fpn
 
 Model = TypeVar("Model", bound=nn.Module)
 
-#: The last layers of torchvision's detectors, by name, and the spread of what they put out: logits, box deltas.
+#: The last layers of torchvision's detectors, by name, and the spread of their output: logits, box deltas.
 _SPREADS = {
     r"(cls_logits|cls_score|classification_head\.module_list\.\d+(\.1)?)$": 2.0,
     r"(bbox_pred|bbox_reg|regression_head\.module_list\.\d+(\.1)?)$": 0.2,
@@ -22,7 +22,7 @@ _SPREADS = {
 def crowd_scores(model: Model, images: list[Tensor]) -> Model:
     """Scale the last layers of a model in eval mode so that scores spread over (0, 1) and boxes stay near anchors.
 
-    Fresh layers give all anchors nearly the same score, too low to pass. Returns the model, changed.
+    Untrained layers give all anchors nearly the same score, too low to pass. Returns the same model.
     """
     layers = {}
     for name, module in model.named_modules():
@@ -47,7 +47,7 @@ def crowd_scores(model: Model, images: list[Tensor]) -> Model:
 
 
 def crowded_faster_rcnn(*, size: int = 800, candidates: int = 9000, seed: int = 0) -> tuple[nn.Module, list[Tensor]]:
-    """Faster R-CNN with a ResNet-50 FPN as in the paper, and an image of `size` pixels; `candidates` is P1."""
+    """The paper's Faster R-CNN with a ResNet-50 FPN, and an image of `size` pixels; `candidates` is the paper's P1."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         images = [torch.rand(3, size, size)]

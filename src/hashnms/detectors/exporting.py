@@ -1,4 +1,4 @@
-"""Whether torch is writing down a graph for others to run."""
+"""Tells whether torch is exporting a graph for other runtimes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 
 
 def is_exporting() -> bool:
-    """Whether `torch.export`, `torch.onnx.export` or `torch.jit.trace` runs this code. `torch.compile` is none of them.
+    """Whether `torch.export`, `torch.onnx.export` or `torch.jit.trace` runs this code; not `torch.compile`.
 
-    Who runs such a graph may not have hashnms; torchvision's NMS they all know.
+    A runtime of such a graph may not have hashnms, but knows torchvision's NMS.
     """
     return bool(torch.compiler.is_exporting() or torch.onnx.is_in_onnx_export() or torch.jit.is_tracing())

@@ -1,4 +1,4 @@
-"""Where the time of a detector's forward pass goes, with torchvision's suppression and with ours."""
+"""Measure where the time of a detector's forward pass goes, with torchvision's suppression and with ours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hashnms import Suppression, _settings
 from hashnms.detectors.switching import attributes_kept, stand_ins
 from hashnms.detectors.torchvision import Replacement, StandIn
 
-#: Parts of a forward pass, in the order of the table. Modules of a detector, by their attribute, are parts of it.
+#: Parts of a forward pass, in the order of the table. Submodules of a detector are parts, by their attribute names.
 _PARTS = (
     "transform",
     "backbone",
@@ -40,7 +40,7 @@ _MODULES = {"transform": "transform", "backbone": "backbone", "rpn": "proposals"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a part took: seconds, and for a suppression the boxes of all images that went in and came out."""
+    """The cost of a part: seconds, and for a suppression the numbers of boxes in and out, over all images."""
 
     seconds: float
     boxes_in: int | None = None
@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Profile:
-    """What `profile` returns: the parts in the order they run, and with `str` and `print` a table of them.
+    """What `profile` returns: the parts in the order they run. `print` shows them as a table.
 
     Each part has a `name` and two costs, `torchvision` and `hashnms`, with `seconds` and, if it is a suppression,
     `boxes_in` and `boxes_out` of all images together.
@@ -68,7 +68,7 @@ class Profile:
 
     @property
     def torchvision_seconds(self) -> float:
-        """The whole forward pass as torchvision has it: the sum of the parts."""
+        """The whole forward pass with torchvision's NMS: the sum of the parts."""
         return sum(part.torchvision.seconds for part in self.parts)
 
     @property
@@ -83,7 +83,7 @@ class Profile:
         return self.torchvision_seconds / (self.torchvision_seconds - saved)
 
     def table(self, title: str | None = None) -> Table:
-        """As a table for rich's console; where the numbers of boxes differ, torchvision's stands first."""
+        """A table for rich's console; where the numbers of boxes differ, torchvision's comes first."""
         table = Table(title=title, box=SIMPLE, collapse_padding=True)
         for column in ("part", "torch-\nvision", "\nshare", "\nhashnms", "\nspeed-up", "boxes\nin", "boxes\nout"):
             is_name = column == "part"
@@ -125,17 +125,17 @@ def profile(
     final: Suppression | str | None = None,
     rounds: int = 3,
 ) -> Profile:
-    """How the time of a forward pass splits, with torchvision's suppression and with hashnms, in one run.
+    """Measure where the time of a forward pass goes, with torchvision's suppression and with hashnms, in one run.
 
-    Each variant runs once to warm up and then `rounds` times, in turns; each part's shortest time counts. The model is
-    left as it was, accelerated or not.
+    Each variant runs once to warm up, then both run `rounds` times alternately. The shortest time of each part counts.
+    The model is left as it was, accelerated or not.
 
     Args:
         model: see `accelerate`. It must be in eval mode.
-        images: what the model takes: a list of (C, H, W) tensors.
+        images: the input of the model: a list of (C, H, W) tensors.
         proposals: see `accelerate`.
         final: see `accelerate`.
-        rounds: how often each variant is measured.
+        rounds: how many times each variant is measured.
 
     Returns:
         A `Profile`. Its parts: `transform` (resizing), `backbone`, `proposals` (the RPN except its suppression),
@@ -143,14 +143,14 @@ def profile(
     """
     ours = stand_ins(model, proposals, final)
     if any(stand_in.module.training for stand_in in ours):
-        raise ValueError("model must be in eval mode, got one in training: call model.eval() first")
+        raise ValueError("model must be in eval mode, got one in training mode: call model.eval() first")
     if not isinstance(images, list | tuple):
         raise TypeError(f"images must be a list of (C, H, W) tensors, got {type(images).__name__}")
     for image in images:
         if not isinstance(image, Tensor):
             raise TypeError(f"images must be a list of (C, H, W) tensors, got {type(image).__name__} in it")
     if not images:
-        raise ValueError("images must be one or more, got none")
+        raise ValueError("images must have at least one image, got none")
     rounds = _settings.count_value("rounds", rounds)
     best: list[dict[str, Cost]] = [{}, {}]
     for round_number in range(rounds + 1):
@@ -186,7 +186,7 @@ def _measured(model: nn.Module, images: list[Tensor], ours: list[StandIn], is_ou
 
 
 def _timed_method(watch: _Stopwatch, stand_in: StandIn, is_ours: bool, *args: Any) -> Any:
-    """What the module does in this place, with our suppression or with torchvision's own."""
+    """Run the module's method here, timed, with our suppression or with torchvision's own."""
     module, place = stand_in.module, stand_in.place
     part = "suppress proposals" if place.of_proposals else "suppress detections"
     function: Callable[..., Any]
@@ -196,7 +196,7 @@ def _timed_method(watch: _Stopwatch, stand_in: StandIn, is_ours: bool, *args: An
         method = getattr(type(module), place.method)
         timed = partial(_timed_suppression, watch, part, torchvision.ops.batched_nms)
         box_ops = SimpleNamespace(**{**vars(torchvision.ops.boxes), "batched_nms": timed})
-        # torchvision's own code as it is, except that this name leads to a watch: nothing of torchvision is changed
+        # torchvision's own code, with this one name replaced by a timed version: torchvision itself is not changed
         function = partial(FunctionType(method.__code__, {**method.__globals__, "box_ops": box_ops}), module)
     with watch.part("proposals" if place.of_proposals else "head" if place.kind is RoIHeads else "candidates"):
         result = function(*args)
@@ -225,7 +225,7 @@ class _TimedReplacement:
 
 
 class _Stopwatch:
-    """The time of parts within parts: while an inner one runs the outer one rests."""
+    """Times nested parts: the clock of an outer part stops while an inner part runs."""
 
     def __init__(self, device: torch.device) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)

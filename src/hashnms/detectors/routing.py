@@ -1,4 +1,4 @@
-"""Calls of torchvision's NMS led to hashnms, in code that is not ours to change."""
+"""Redirect calls of torchvision's NMS to hashnms, in code that cannot be changed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hashnms.detectors.exporting import is_exporting
 
 @dataclass
 class Calls:
-    """The calls in a `routed` block: those of torchvision's NMS that hashnms answered, those passed to torchvision.
+    """Counts the calls of torchvision's NMS in a `routed` block: answered by hashnms, and passed to torchvision.
 
-    `others` are the calls of other known functions that hashnms answered, by the function's name.
+    `others` counts the calls of other known functions that hashnms answered, by the function's name.
     """
 
     answered: int = 0
@@ -38,26 +38,24 @@ class Calls:
 
 @contextmanager
 def routed() -> Iterator[Calls]:
-    """While the block runs, `hashnms.nms` answers this thread's calls of `torchvision.ops.nms` and `batched_nms`.
+    """Let `hashnms.nms` answer this thread's calls of `torchvision.ops.nms` and `batched_nms` while the block runs.
 
-    However the code came by the functions: both end in the op `torch.ops.torchvision.nms`, and that is what is led
-    elsewhere; so `batched_nms` still treats labels as torchvision does. Nothing of torch or torchvision is changed:
-    other threads, and this one after the block, call torchvision's own.
+    It does not matter how the code imported the functions: both call the op `torch.ops.torchvision.nms`, and that is
+    redirected. So `batched_nms` still treats labels as torchvision does. Nothing in torch or torchvision is changed:
+    other threads, and this one after the block, call torchvision's own NMS.
 
-    The result is what torchvision's op on the CPU returns, index by index, ties included, in the same class of tensor.
-    Functions of other packages that are such an NMS of their own are led here, too, if the package was imported before:
-    those of the table `KNOWN`, which has ultralytics' `TorchNMS.nms`. What they are called with and hashnms refuses
-    they answer themselves.
+    The result is what torchvision's op on the CPU returns, index by index, including ties, in the same class of tensor.
+    NMS functions of other packages in the table `KNOWN` are redirected too, if the package was imported before; it has
+    ultralytics' `TorchNMS.nms`. If hashnms refuses the arguments, the function itself answers.
 
     A call goes to torchvision if its op on the CPU or `hashnms.nms` refuses the arguments (float16, infinite scores),
-    and while torch exports the code. Code that is compiled to TorchScript calls the op without Python: it is not
-    routed.
+    and while torch exports the code. Code compiled to TorchScript calls the op without Python and is not routed.
 
     Yields:
-        The `Calls` that came so far, those in blocks inside this one included once these have ended.
+        The `Calls` so far. Calls in nested blocks are added when those end.
 
     Warns:
-        UserWarning: at the end of the block, if no call came.
+        UserWarning: at the end of the block, if there was no call.
 
     >>> import torch, torchvision
     >>> boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0], [1.0, 0.0, 11.0, 10.0], [20.0, 0.0, 30.0, 10.0]])
@@ -76,7 +74,7 @@ def routed() -> Iterator[Calls]:
             yield calls
     finally:
         _innermost.calls = outer
-        if outer is not None:  # what is passed comes to it anyway
+        if outer is not None:  # passed calls reach the outer block anyway
             outer.answered += calls.answered
             for name, count in calls.others.items():
                 outer.others[name] = outer.others.get(name, 0) + count
@@ -84,15 +82,15 @@ def routed() -> Iterator[Calls]:
         warnings.warn(_NO_CALLS, stacklevel=3)
 
 
-_innermost = threading.local()  # its `calls` are those of the innermost block of this thread
+_innermost = threading.local()  # `calls` of the innermost block of this thread
 _NO_CALLS = (
-    "no call of torchvision's nms or batched_nms came in this routed() block. Calls in other threads, calls in "
+    "no call of torchvision's nms or batched_nms reached this routed() block. Calls in other threads, calls in "
     "TorchScript and other functions that suppress boxes are not routed"
 )
 
 
 class Known(NamedTuple):
-    """A function `holder.function` of a module, called with boxes, scores and an IoU threshold as torchvision's NMS."""
+    """A function `holder.function` of a module, called like torchvision's NMS: boxes, scores, IoU threshold."""
 
     name: str
     module: str
@@ -101,7 +99,7 @@ class Known(NamedTuple):
 
     @contextmanager
     def led(self) -> Iterator[None]:
-        """While the block runs, hashnms answers this thread's calls. Not if the module was not imported."""
+        """Let hashnms answer this thread's calls while the block runs. Does nothing if the module was not imported."""
         holder = getattr(sys.modules.get(self.module), self.holder, None)
         stock = None if holder is None else vars(holder).get(self.function)
         if holder is None or stock is None or isinstance(stock, _Led):
@@ -115,7 +113,7 @@ class Known(NamedTuple):
 
 
 class _Led:
-    """What stands in for a known function: in threads with a `routed` block hashnms, in others the function."""
+    """The replacement of a known function: hashnms in threads with a `routed` block, the function itself in others."""
 
     def __init__(self, name: str, stock: Callable[..., Any]) -> None:
         self.name, self.stock = name, stock
@@ -134,7 +132,7 @@ class _Led:
         return keep
 
 
-#: Functions that compare as torchvision does: IoU > threshold. They differ where scores tie.
+#: Functions that compare like torchvision: IoU > threshold. They differ only in ties between scores.
 KNOWN = [Known("ultralytics' TorchNMS.nms", "ultralytics.utils.nms", "TorchNMS", "nms")]
 
 
@@ -144,7 +142,7 @@ class _Routing(TorchFunctionMode):
         self.calls = calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Every call of torch in the block comes through here."""
+        """Handle every call of torch in the block."""
         kwargs = kwargs or {}
         if func is not torch.ops.torchvision.nms and func is not torch.ops.torchvision.nms.default:
             return func(*args, **kwargs)
@@ -155,8 +153,8 @@ class _Routing(TorchFunctionMode):
         return keep
 
     def _of_subclass(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """Subclasses of Tensor come first, as in torch. Most call the op again on plain tensors: that call is led."""
-        if torch.compiler.is_compiling():  # its second call looks like the first, without end
+        """Let subclasses of Tensor answer first, as torch does. Most then call the op on plain tensors."""
+        if torch.compiler.is_compiling():  # there the second call would look like the first, endlessly
             return None
         with self:
             for kind in types:
@@ -166,7 +164,7 @@ class _Routing(TorchFunctionMode):
         return None
 
     def _of_hashnms(self, args: Any, kwargs: Any) -> Tensor | None:
-        """None where the call is for torchvision, which may have an error to tell."""
+        """The answer of hashnms; None if torchvision must answer, possibly with an error."""
         try:
             keep = None if is_exporting() else _nms(*args, **kwargs)
         except (TypeError, ValueError, OverflowError):
@@ -176,7 +174,7 @@ class _Routing(TorchFunctionMode):
 
 
 def _nms(dets: Any, scores: Any, iou_threshold: Any) -> Tensor | None:
-    """With the names of the op's own arguments. None for types and shapes that torchvision's op on the CPU refuses."""
+    """NMS with the op's argument names. None for types and shapes that torchvision's op on the CPU refuses."""
     taken = (
         isinstance(dets, Tensor)
         and isinstance(scores, Tensor)

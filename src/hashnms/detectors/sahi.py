@@ -1,8 +1,8 @@
-"""hashnms in SAHI: what it does with overlapping predictions of slices.
+"""hashnms in SAHI: its postprocessing of overlapping predictions from slices.
 
-`accelerate()` makes `get_sliced_prediction` and all else of SAHI use it, `restore()` undoes that, `accelerated()` does
-both around a block. `python -m hashnms.detectors.sahi predict ...` is `sahi predict ...` with it. Needs SAHI:
-`pip install "hashnms[sahi]"`.
+`accelerate()` makes `get_sliced_prediction` and the rest of SAHI use hashnms. `restore()` undoes that, and
+`accelerated()` does both around a block. `python -m hashnms.detectors.sahi predict ...` is `sahi predict ...` with
+hashnms. Needs SAHI: `pip install "hashnms[sahi]"`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Array = NDArray[Any]
 
 
 def accelerate() -> None:
-    """Let SAHI use hashnms, for all threads, until `restore`.
+    """Make SAHI use hashnms, in all threads, until `restore`.
 
-    The classes below take the places of SAHI's own for `postprocess_type`, and "hashnms" is the backend of its
+    The classes in this module replace SAHI's own for `postprocess_type`, and "hashnms" becomes the backend of its
     functions and other classes, as after `set_postprocess_backend("hashnms")`.
 
     >>> from sahi.postprocess.backends import get_postprocess_backend
@@ -57,7 +57,7 @@ def accelerate() -> None:
 
 
 def restore() -> None:
-    """Give SAHI back what `accelerate` has replaced."""
+    """Undo `accelerate`."""
     for name, ours in _CLASSES.items():
         if predict.POSTPROCESS_NAME_TO_CLASS[name] is ours:
             predict.POSTPROCESS_NAME_TO_CLASS[name] = _before[name]
@@ -68,7 +68,7 @@ def restore() -> None:
 
 @contextmanager
 def accelerated() -> Iterator[None]:
-    """`accelerate` while the block runs; afterwards SAHI is as it was before."""
+    """Apply `accelerate` while the block runs; afterwards SAHI is as before."""
     before = predict.POSTPROCESS_NAME_TO_CLASS["NMS"]
     accelerate()
     try:
@@ -79,7 +79,7 @@ def accelerated() -> Iterator[None]:
 
 
 def register() -> None:
-    """Add "hashnms" to the names that `sahi.postprocess.backends.set_postprocess_backend` takes."""
+    """Add "hashnms" to the names that `sahi.postprocess.backends.set_postprocess_backend` accepts."""
     if "hashnms" in backends.VALID_BACKENDS:
         return
     backends.VALID_BACKENDS = (*backends.VALID_BACKENDS, "hashnms")
@@ -92,18 +92,18 @@ _before: dict[str, Any] = {}  # what `accelerate` has replaced
 
 
 def nms_hashnms(predictions: Array, match_metric: str = "IOU", match_threshold: float = 0.5) -> list[int]:
-    """What SAHI's `nms_numpy` returns: the rows that are kept, by score and, where scores tie, by coordinates.
+    """Return what SAHI's `nms_numpy` returns: the kept rows, by score and, where scores tie, by coordinates.
 
     Args:
-        predictions: (N, 6): x1, y1, x2, y2, score, category, which is not looked at.
+        predictions: (N, 6): x1, y1, x2, y2, score, category. The category is ignored.
         match_metric: "IOU" or "IOS", intersection over the smaller area.
-        match_threshold: a row is suppressed where its overlap with a kept one is at least this.
+        match_threshold: a row is suppressed if its overlap with a kept row is at least this.
 
     >>> rows = np.array([[0, 0, 10, 10, 0.5, 0], [1, 0, 11, 10, 0.75, 0], [20, 0, 30, 10, 0.25, 0]], np.float32)
     >>> nms_hashnms(rows), greedy_nmm_hashnms(rows, "IOS")
     ([1, 2], {1: [0], 2: []})
     """
-    if len(predictions) == 0 or match_threshold <= 0:  # at 0 boxes that do not touch match, too
+    if len(predictions) == 0 or match_threshold <= 0:  # at 0, even boxes that do not touch match
         return list(_theirs.nms_numpy(predictions, match_metric, match_threshold))
     kept: list[int] = _kept_rows(_Ordered.of(predictions), match_metric, match_threshold).tolist()
     return kept
@@ -112,9 +112,9 @@ def nms_hashnms(predictions: Array, match_metric: str = "IOU", match_threshold: 
 def greedy_nmm_hashnms(
     predictions: Array, match_metric: str = "IOU", match_threshold: float = 0.5
 ) -> dict[int, list[int]]:
-    """What SAHI's `greedy_nmm_numpy` returns: kept row -> the rows that it suppressed, all in the order of `nms`.
+    """Return what SAHI's `greedy_nmm_numpy` returns: kept row -> the rows that it suppressed, in the order of `nms`.
 
-    Arguments as `nms_hashnms`.
+    Arguments as in `nms_hashnms`.
     """
     if len(predictions) == 0 or match_threshold <= 0:
         return dict(_theirs.greedy_nmm_numpy(predictions, match_metric, match_threshold))
@@ -122,10 +122,10 @@ def greedy_nmm_hashnms(
 
 
 def nmm_hashnms(predictions: Array, match_metric: str = "IOU", match_threshold: float = 0.5) -> dict[int, list[int]]:
-    """What SAHI's `nmm_numpy` returns: kept row -> the rows that lead to it.
+    """Return what SAHI's `nmm_numpy` returns: kept row -> the rows that were merged into it, directly or not.
 
-    By score, a row joins the group of the first one that overlaps it and has a higher score, kept or not; among equal
-    scores only twins join. Arguments as `nms_hashnms`.
+    By score, a row joins the group of the first row that overlaps it and has a higher score, kept or not. Among equal
+    scores, only identical rows join. Arguments as in `nms_hashnms`.
 
     >>> rows = np.array([[0, 0, 9, 9, 0.5, 0], [4, 0, 13, 9, 0.75, 0], [8, 0, 17, 9, 0.25, 0]], np.float32)
     >>> nmm_hashnms(rows, "IOS")
@@ -137,16 +137,16 @@ def nmm_hashnms(predictions: Array, match_metric: str = "IOU", match_threshold: 
 
 
 class _Ordered(NamedTuple):
-    """Rows in SAHI's order: by decreasing score, where scores tie by x1, y1, x2, y2, then by row."""
+    """Rows in SAHI's order: by decreasing score; where scores tie, by x1, y1, x2, y2, then by row."""
 
-    rows: Array  #: of the input
+    rows: Array  #: rows of the input
     boxes: Array
     scores: Array
-    categories: Array | None  #: whole numbers; None where all categories are one
+    categories: Array | None  #: whole numbers; None if categories are ignored
 
     @staticmethod
     def of(predictions: Array, by_category: bool = False) -> _Ordered:
-        """Those of the (N, 6) predictions of SAHI."""
+        """Sort SAHI's (N, 6) predictions."""
         if predictions.dtype not in (np.float32, np.float64):
             predictions = predictions.astype(np.float64)
         boxes, scores = np.ascontiguousarray(predictions[:, :4]), np.ascontiguousarray(predictions[:, 4])
@@ -155,7 +155,7 @@ class _Ordered(NamedTuple):
         return _Ordered(rows, boxes.take(rows, axis=0), scores.take(rows), categories)
 
     def by_category(self, places: Array) -> Array:
-        """Places by category, in each as they were."""
+        """Places sorted by category; the order within a category does not change."""
         return places if self.categories is None else places[_increasing(self.categories[places])]
 
 
@@ -166,14 +166,14 @@ def _order(boxes: Array, scores: Array) -> Array:
     if len(tied):
         places = np.union1d(tied, tied + 1)
         rows = np.sort(order[places])
-        for keys in (*boxes.T[::-1], -scores):  # the last decides first
+        for keys in (*boxes.T[::-1], -scores):  # the last key counts most
             rows = rows[_increasing(keys[rows])]
         order[places] = rows
     return order
 
 
 def _increasing(values: Array) -> Array:
-    """Places by increasing value, those of equal ones in order. The core sorts several times as fast as NumPy."""
+    """Places by increasing value, a stable sort. The core sorts several times as fast as NumPy."""
     keys = -values if values.dtype.kind == "f" else -values.astype(np.float64)
     boxes = np.zeros((len(values), 4), np.float32)
     places: Array = TOP_K.answer(boxes, keys, None, None, None, None, None, "xyxy")
@@ -181,10 +181,10 @@ def _increasing(values: Array) -> Array:
 
 
 def _rule(ordered: _Ordered, match_metric: str, match_threshold: float) -> dict[str, Any] | None:
-    """Arguments of `nms` that have SAHI's verdicts; None where nothing matches.
+    """Arguments of `nms` that give SAHI's decisions; None if nothing matches.
 
-    SAHI computes in the boxes' own type and compares in float32; float64 boxes, which it has only where it is called
-    with them, are rounded to float32 where they are few, and are compared as they are where they are many.
+    SAHI computes in the boxes' own type and compares in float32. It has float64 boxes only if a caller passes them: few
+    are rounded to float32, many are compared as they are.
     """
     if ordered.boxes.dtype == np.float32:
         threshold = float(least_float32(match_threshold, np.greater_equal))
@@ -203,7 +203,7 @@ def _rule(ordered: _Ordered, match_metric: str, match_threshold: float) -> dict[
 
 
 def _kept_rows(ordered: _Ordered, match_metric: str, match_threshold: float) -> Array:
-    """By score, where scores tie by category, then in order."""
+    """The kept rows by score; where scores tie, by category, then in order."""
     rule = _rule(ordered, match_metric, match_threshold)
     keep = np.arange(len(ordered.rows)) if rule is None else nms(ordered.boxes, ordered.scores, **rule)
     if ordered.categories is not None:
@@ -214,15 +214,15 @@ def _kept_rows(ordered: _Ordered, match_metric: str, match_threshold: float) -> 
 
 
 class _Groups(NamedTuple):
-    """Rows that are kept, and the rows that each is merged with, one group after another."""
+    """Kept rows, and the rows that are merged into each, one group after another."""
 
     keep: Array
     others: Array
-    ends: Array  #: of the groups in `others`
+    ends: Array  #: where each group ends in `others`
 
     @staticmethod
     def of(ordered: _Ordered, group: Array, places: Array) -> _Groups:
-        """From the kept place of each place; the others of a group are in the order of `places`."""
+        """Make groups from the kept place of each place; the others of a group are in the order of `places`."""
         keep = ordered.by_category(np.flatnonzero(group == np.arange(len(group))))
         number = np.empty_like(group)
         number[keep] = np.arange(len(keep))
@@ -238,7 +238,7 @@ class _Groups(NamedTuple):
 
 
 def _greedy_groups(ordered: _Ordered, match_metric: str, match_threshold: float) -> _Groups:
-    """What each kept row suppressed, in order."""
+    """The rows that each kept row suppressed, in order."""
     places = np.arange(len(ordered.rows))
     rule = _rule(ordered, match_metric, match_threshold)
     group = places if rule is None else nms(ordered.boxes, ordered.scores, **rule, return_suppressor=True)[1]
@@ -246,7 +246,7 @@ def _greedy_groups(ordered: _Ordered, match_metric: str, match_threshold: float)
 
 
 def _transitive_groups(ordered: _Ordered, match_metric: str, match_threshold: float) -> _Groups:
-    """What leads to each kept row: by the place that a row has joined, then by row."""
+    """The rows merged into each kept row: by the place that a row joined, then by row."""
     places = np.arange(len(ordered.rows))
     rule = _rule(ordered, match_metric, match_threshold)
     if rule is None:
@@ -255,7 +255,7 @@ def _transitive_groups(ordered: _Ordered, match_metric: str, match_threshold: fl
         ordered.boxes, ordered.scores, ordered.categories, None, rule["iou_threshold"], None, None, rule["metric"],
         rule["inclusive"], "xyxy",
     )  # fmt: skip
-    # A row that has joined one of its own score overlaps none of a higher score: it can only join a twin.
+    # A row that joined a row of its own score overlaps no row of a higher score: it can only join an identical row.
     tied = np.flatnonzero((ordered.scores[joined] == ordered.scores) & (joined != places))
     if len(tied):
         joined[tied] = _first_twins(ordered)[tied]
@@ -267,7 +267,7 @@ def _transitive_groups(ordered: _Ordered, match_metric: str, match_threshold: fl
 
 
 def _first_twins(ordered: _Ordered) -> Array:
-    """Of each place the first with the same score, box and category."""
+    """For each place, the first with the same score, box and category."""
     differs = (ordered.boxes[1:] != ordered.boxes[:-1]).any(axis=1) | (ordered.scores[1:] != ordered.scores[:-1])
     twins = np.concatenate([[0], np.cumsum(differs)])
     if ordered.categories is not None:
@@ -280,7 +280,7 @@ class NMSPostprocess(combine.NMSPostprocess):
     """SAHI's class of this name, on all predictions at once: `postprocess_type="NMS"` after `accelerate`."""
 
     def __call__(self, object_predictions: list[ObjectPrediction]) -> list[ObjectPrediction]:
-        """The predictions that are kept, themselves."""
+        """Return the kept predictions, the same objects."""
         if not _is_usual(self, object_predictions):
             kept: list[ObjectPrediction] = super().__call__(list(object_predictions))
             return kept
@@ -296,9 +296,9 @@ class NMMPostprocess(combine.NMMPostprocess):
     _groups_of: Callable[[_Ordered, str, float], _Groups] = staticmethod(_transitive_groups)
 
     def __call__(self, object_predictions: list[ObjectPrediction]) -> list[ObjectPrediction]:
-        """A prediction for each group: the one that is kept, or a new one where others were merged into it.
+        """Return a prediction for each group: the kept one, or a new one if others were merged into it.
 
-        SAHI's own writes the new ones into the list that it is given, too.
+        SAHI's own class also writes the new ones into the given list.
         """
         if not _is_usual(self, object_predictions):
             merged: list[ObjectPrediction] = super().__call__(list(object_predictions))
@@ -308,7 +308,7 @@ class NMMPostprocess(combine.NMMPostprocess):
         rows = _as_rows(object_predictions, boxes)
         ordered = _Ordered.of(rows, by_category=not self.class_agnostic)
         groups = self._groups_of(ordered, self.match_metric, self.match_threshold)
-        if not set(map(type, coordinates)) <= {float, int}:  # then SAHI may compute in other types than double
+        if not set(map(type, coordinates)) <= {float, int}:  # SAHI may then compute in other types than double
             together = ObjectPredictionList(list(object_predictions))
             return list(combine._apply_merge(together, dict(groups.items()), self.match_metric, self.match_threshold))
         return _merged(object_predictions, groups, boxes, rows[:, 4], self.match_metric, float(self.match_threshold))
@@ -324,7 +324,7 @@ _CLASSES = {"NMS": NMSPostprocess, "NMM": NMMPostprocess, "GREEDYNMM": GreedyNMM
 
 
 def _is_usual(postprocess: Any, predictions: list[ObjectPrediction]) -> bool:
-    """Whether it is done here. The rest is SAHI's: at a threshold of 0 boxes that do not touch match, too."""
+    """Whether hashnms does it. Otherwise SAHI does: at a threshold of 0, even boxes that do not touch match."""
     return len(predictions) > 0 and postprocess.match_threshold > 0 and postprocess.match_metric in ("IOU", "IOS")
 
 
@@ -337,7 +337,7 @@ def _as_boxes(coordinates: list[Any]) -> Array:
 
 
 def _as_rows(predictions: list[ObjectPrediction], boxes: Array) -> Array:
-    """The (N, 6) float32 array that SAHI makes of predictions."""
+    """The (N, 6) float32 array that SAHI makes from predictions."""
     rows = np.empty((len(boxes), 6), np.float32)
     rows[:, :4] = boxes
     for column, name in ((4, "score.value"), (5, "category.id")):
@@ -348,18 +348,19 @@ def _as_rows(predictions: list[ObjectPrediction], boxes: Array) -> Array:
 def _merged(
     predictions: list[ObjectPrediction], groups: _Groups, boxes: Array, scores: Array, metric: str, threshold: float
 ) -> list[ObjectPrediction]:
-    """Each group as one prediction: a kept box takes in those others, one by one, that match it as it is by then.
+    """Merge each group into one prediction: a kept box grows by each other box that matches it as it is by then.
 
-    That is what SAHI does. Where the kept prediction and another have masks, its own function does it, for then the box
-    is that of the mask.
+    That is what SAHI does. If the kept prediction and another have masks, SAHI's own function merges them, because the
+    box then depends on the mask.
     """
     result = _core.grow(boxes, groups.keep, groups.others, groups.ends, threshold, metric.lower())
-    assert result is not None, "the core did not take legal groups"
+    assert result is not None, "the core refused legal groups"
     grown, taken = result
     sizes = np.diff(groups.ends, prepend=0)
     numbers = np.repeat(np.arange(len(sizes)), sizes)
     has_grown = np.bincount(numbers[taken], minlength=len(sizes)) > 0
-    # SAHI orders scores in float32. Others of an equal one may have a higher one in double, and pass on their category.
+    # SAHI sorts scores in float32. Of predictions with equal scores, one may be higher in double and pass on its
+    # category.
     equals: dict[int, list[ObjectPrediction]] = {}
     for at in np.flatnonzero(taken & (scores[groups.others] == scores[groups.keep][numbers])).tolist():
         equals.setdefault(int(numbers[at]), []).append(predictions[groups.others[at]])
@@ -375,7 +376,7 @@ def _merged(
 
 
 def _grown(kept: ObjectPrediction, box: Array, equals: list[ObjectPrediction]) -> ObjectPrediction:
-    """The prediction with a new box, and the score and category that others of an equal score leave it."""
+    """The prediction with a new box, and the score and category after merging others of equal score."""
     score, category = kept.score.value, kept.category
     for other in equals:
         if not score > other.score.value:

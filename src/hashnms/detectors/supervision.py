@@ -1,8 +1,8 @@
 """hashnms in supervision: `Detections` in, `Detections` out.
 
-`with_nms`, `with_nmm` and `with_soft_nms` are those of `Detections`. `accelerate()` puts the first two in the place of
-the methods, for `InferenceSlicer` and all else, `restore()` undoes that, `accelerated()` does both around a block.
-Needs supervision: `pip install "hashnms[supervision]"`.
+`with_nms`, `with_nmm` and `with_soft_nms` correspond to the methods of `Detections`. `accelerate()` replaces the first
+two methods, for `InferenceSlicer` and all other code. `restore()` undoes that, and `accelerated()` does both around a
+block. Needs supervision: `pip install "hashnms[supervision]"`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def with_nms(
     *,
     boxes_only: bool = False,
 ) -> Detections:
-    """What `detections.with_nms` returns, row by row, without a matrix of all pairs.
+    """Return what `detections.with_nms` returns, row by row, without a matrix of all pairs.
 
-    With masks or oriented boxes it is supervision's own method, as their overlap is not that of boxes.
+    With masks or oriented boxes, supervision's own method is called, because their overlap is not that of boxes.
 
     Args:
         detections: with `confidence`, and with `class_id` unless `class_agnostic`.
-        threshold: in [0, 1]. A row is suppressed where its overlap with a kept one is above it.
-        class_agnostic: rows of different classes meet.
+        threshold: in [0, 1]. A row is suppressed if its overlap with a kept row is above it.
+        class_agnostic: rows of different classes suppress each other.
         overlap_metric: IOU or IOS, intersection over the smaller area.
-        boxes_only: let the boxes decide where there are masks or oriented boxes, too; these are kept with their rows.
+        boxes_only: use the boxes even if there are masks or oriented boxes, which are kept with their rows.
 
     Returns:
         A copy of the kept rows, with all their fields, in the order of the input.
@@ -73,11 +73,11 @@ def with_nmm(
     class_agnostic: bool = False,
     overlap_metric: OverlapMetric | str = OverlapMetric.IOU,
 ) -> Detections:
-    """What `detections.with_nmm` returns, bit for bit: rows that overlap are merged into one, class by class.
+    """Return what `detections.with_nmm` returns, bit for bit: overlapping rows merged into one, class by class.
 
-    A row is merged into a kept one where their overlap is at least `threshold`. The box is the smallest around all, the
-    confidence their mean by area, all else that of the row with the highest confidence. With masks or oriented boxes it
-    is supervision's own method. Arguments as `with_nms`.
+    A row is merged into a kept row if their overlap is at least `threshold`. The new box is the smallest around all,
+    and the confidence is their mean weighted by area. Everything else is from the row with the highest confidence. With
+    masks or oriented boxes, supervision's own method is called. Arguments as in `with_nms`.
 
     >>> rows = Detections(np.array([[0.0, 0, 10, 10], [1, 0, 11, 10]]), confidence=np.array([0.5, 0.75]))
     >>> merged = with_nmm(rows, class_agnostic=True)
@@ -100,7 +100,7 @@ def with_nmm(
     least_rounded = least_float32(threshold, np.greater_equal)
     if least_rounded > 0:
         keep, suppressor = _suppressor(detections, order, labels, least_rounding_to(least_rounded), overlap_metric)
-    else:  # at 0 boxes that do not touch are merged, too: the first of a class has them all
+    else:  # at 0, even boxes that do not touch are merged: the first of a class takes all
         suppressor = np.searchsorted(same_label[order], same_label[order]) if labels is not None else same_label
         keep = np.unique(suppressor)
     keep = np.sort(keep)
@@ -114,17 +114,17 @@ def with_soft_nms(
     class_agnostic: bool = False,
     score_threshold: float | None = None,
 ) -> Detections:
-    """Soft-NMS of Bodla et al., exactly: confidences lowered by exp(-IoU**2 / sigma) for each box selected before.
+    """Exact Soft-NMS of Bodla et al.: each selected box lowers the confidence of the others by exp(-IoU**2 / sigma).
 
-    It is not what `detections.with_soft_nms` returns. That lowers each row once by all rows that had a higher
-    confidence at first; here the next row is always the one with the highest confidence by then. Boxes decide, also
-    where there are masks.
+    This is not what `detections.with_soft_nms` returns. That lowers each row once by all rows with a higher initial
+    confidence; here the next row is always the one with the highest current confidence. Boxes are used even if there
+    are masks.
 
     Args:
         detections: with `confidence`, and with `class_id` unless `class_agnostic`.
-        sigma: greater lowers less.
-        class_agnostic: rows of different classes meet.
-        score_threshold: if given, only rows with a confidence above it, once lowered, are returned.
+        sigma: a greater sigma lowers confidences less.
+        class_agnostic: rows of different classes suppress each other.
+        score_threshold: if given, only rows whose lowered confidence is above it are returned.
 
     Returns:
         A copy with all fields, in the order of the input; `confidence` in its own type.
@@ -148,22 +148,22 @@ def with_soft_nms(
 
 
 def accelerate() -> None:
-    """Put `with_nms` and `with_nmm` in the place of the methods of `Detections`; for all threads, until `restore`.
+    """Replace the methods `with_nms` and `with_nmm` of `Detections`, in all threads, until `restore`.
 
-    `InferenceSlicer` and others that call these methods use hashnms then.
+    `InferenceSlicer` and other code that calls these methods then uses hashnms.
     """
     Detections.with_nms, Detections.with_nmm = with_nms, with_nmm
 
 
 def restore() -> None:
-    """Give `Detections` its own methods back."""
+    """Undo `accelerate`."""
     for name, method in _stock.items():
         setattr(Detections, name, method)
 
 
 @contextmanager
 def accelerated() -> Iterator[None]:
-    """`accelerate` while the block runs; afterwards `Detections` is as it was before."""
+    """Apply `accelerate` while the block runs; afterwards `Detections` is as before."""
     before = {name: vars(Detections)[name] for name in _METHODS}
     accelerate()
     try:
@@ -176,7 +176,7 @@ def accelerated() -> Iterator[None]:
 def _scores_and_labels(
     detections: Detections, threshold: float, class_agnostic: bool, method: str
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """In the type in which supervision sorts them: that of an array of boxes, scores and labels."""
+    """Scores and labels in the type in which supervision sorts them: the common type of boxes, scores and labels."""
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must be in [0, 1], got {threshold}")
     if detections.confidence is None:
@@ -203,8 +203,8 @@ def _suppressor(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The places in `order` that are kept, and for each place the one that suppressed it.
 
-    Places take the part of scores: where scores tie, supervision's order is that of NumPy's sort, which is not stable.
-    Its overlap is computed in float64 and rounded to float32: `least` is the least that counts.
+    Places are used as scores: where scores tie, supervision's order is that of NumPy's sort, which is not stable. Its
+    overlap is computed in float64 and rounded to float32: `least` is the least that counts.
     """
     metric = _METRICS[OverlapMetric.from_value(overlap_metric)]
     if least > 1:
@@ -221,7 +221,7 @@ def _suppressor(
 
 
 def _merged(detections: Detections, members: NDArray[np.int64], counts: NDArray[np.int64]) -> Detections:
-    """Groups of rows, one after another, each as one row; the first of a group has its highest confidence."""
+    """Merge each group of rows into one row; groups follow each other, each by decreasing confidence."""
     starts = np.cumsum(counts) - counts
     result = detections.select(members[starts])
     groups = np.flatnonzero(counts > 1)
@@ -248,7 +248,7 @@ def _merged(detections: Detections, members: NDArray[np.int64], counts: NDArray[
 
 
 def _with(values: NDArray[Any], rows: NDArray[np.int64], new: NDArray[Any]) -> NDArray[Any]:
-    """With new values in these rows, in the type that both have if they are put into one array."""
+    """Replace the values in these rows; the result has the common type of both."""
     all_new = len(rows) == len(values)
     changed = values.astype(new.dtype if all_new else np.result_type(values, new))
     changed[rows] = new

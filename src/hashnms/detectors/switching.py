@@ -1,4 +1,4 @@
-"""A detector's own NMS exchanged for ours, and back."""
+"""Replace a detector's own NMS by ours, and back."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ Model = TypeVar("Model", bound=nn.Module)
 def accelerate(
     model: Model, *, proposals: Suppression | str | None = None, final: Suppression | str | None = None
 ) -> Model:
-    """Let a detector suppress boxes with hashnms: the same model, changed in place until `restore`.
+    """Make a detector suppress boxes with hashnms. The model is changed in place until `restore`.
 
-    Without arguments NMS stays what it is, at the model's own thresholds and limits, and is found by `hashnms.nms`:
-    the same detections, faster. A suppression takes the place of NMS. What it does not say stays as the model has it:
-    a `TopK` at its front is the number of candidates that go in, a `Limit` at its end the number of boxes that come
-    out; where it has none, the model's own numbers hold. Score thresholds and smallest sizes are always the model's.
+    Without arguments, `hashnms.nms` computes the model's NMS with its own thresholds and limits: the same detections,
+    faster. If a suppression is given, it replaces the NMS. A `TopK` at its start sets the number of candidates, and a
+    `Limit` at its end sets the number of boxes returned; otherwise the model's own numbers apply. Score thresholds and
+    minimum sizes are always the model's.
 
-    `print(model)` shows what was put in place, and so does `acceleration(model)`. `final` has no part in training,
-    where torchvision's models return losses.
+    `print(model)` and `acceleration(model)` show the replacement. `final` is not used in training, where torchvision's
+    models return losses.
 
     Args:
-        model: one of torchvision's Faster, Mask and Keypoint R-CNN, RetinaNet, FCOS and SSD, or a module with such a
-            model in it, on any device. In training, too. Or ultralytics' YOLO, without settings: see
+        model: one of torchvision's Faster, Mask and Keypoint R-CNN, RetinaNet, FCOS and SSD, or a module that contains
+            such a model, on any device, also in training. Or ultralytics' YOLO, without settings: see
             `hashnms.detectors.ultralytics`.
-        proposals: in place of the RPN's NMS in two-stage models, a `Suppression` or its notation; the label is the
-            level. The paper's "top:9000+hnms:0.7/1+top:2000+limit:4000" takes at most 9,000 a level in and lets at
-            most 2,000 a level and 4,000 in all out.
-        final: in place of the NMS that ends the model, as `proposals`; the label is the class. The paper's one-stage
-            "top:9000+hnms:0.73/1+nms:0.5+limit:1000" takes at most 9,000 of each level in (in SSD, whose own number of
-            candidates is that of a class, 9,000 of each class).
+        proposals: replaces the RPN's NMS in two-stage models: a `Suppression` or its notation; the label is the level.
+            The paper's "top:9000+hnms:0.7/1+top:2000+limit:4000" takes at most 9,000 boxes per level, and returns at
+            most 2,000 per level and 4,000 in all.
+        final: replaces the NMS at the end of the model, given like `proposals`; the label is the class. The paper's
+            one-stage "top:9000+hnms:0.73/1+nms:0.5+limit:1000" takes at most 9,000 boxes per level (in SSD, which
+            counts candidates per class, 9,000 per class).
 
     Returns:
-        The model. Calling it again replaces the settings of the time before.
+        The model. A second call replaces the settings of the first.
 
     Raises:
-        TypeError, ValueError: if the model has no such detector in it, if it has methods of its own where these
-            suppress boxes, if `proposals` is given and there is no RPN, or if a notation cannot be read. The model is
-            unchanged then.
+        TypeError, ValueError: if the model contains no such detector, if it overrides the methods that suppress boxes,
+            if `proposals` is given and there is no RPN, or if a notation cannot be parsed. The model is then unchanged.
 
     >>> from torchvision.models.detection import fasterrcnn_mobilenet_v3_large_fpn
     >>> model = fasterrcnn_mobilenet_v3_large_fpn(weights=None, weights_backbone=None).eval()
@@ -67,7 +66,7 @@ def accelerate(
 
 
 def restore(model: Model) -> Model:
-    """Give a model that was accelerated its own NMS back; one that was not stays as it is. Returns the model."""
+    """Undo `accelerate`; a model that was not accelerated stays as it is. Returns the model."""
     adapter = _adapter(model)
     if adapter is not None:
         adapter.restore(model)
@@ -83,14 +82,14 @@ def restore(model: Model) -> Model:
 def accelerated(
     model: Model, *, proposals: Suppression | str | None = None, final: Suppression | str | None = None
 ) -> Iterator[Model]:
-    """`accelerate` while the block runs; afterwards the model is as it was before."""
+    """Apply `accelerate` while the block runs; afterwards the model is as before."""
     adapter = _adapter(model)
     with attributes_kept(model) if adapter is None else adapter.accelerated(model):
         yield accelerate(model, proposals=proposals, final=final)
 
 
 def acceleration(model: nn.Module) -> dict[str, str]:
-    """What suppresses boxes in a model: for each method that does, by its name in the model, a few words.
+    """Describe what suppresses boxes in a model: the name of each method that does -> a few words.
 
     >>> from torchvision.models.detection import fasterrcnn_mobilenet_v3_large_fpn
     >>> model = fasterrcnn_mobilenet_v3_large_fpn(weights=None, weights_backbone=None).eval()
@@ -111,7 +110,7 @@ def acceleration(model: nn.Module) -> dict[str, str]:
 
 
 def _adapter(model: Any) -> Any:
-    """The module that knows a model which is not torchvision's, else None. Who has a YOLO has imported ultralytics."""
+    """The adapter for a model of another package, or None. A caller with a YOLO has imported ultralytics."""
     theirs = sys.modules.get("ultralytics.engine.model")
     if theirs is None or not isinstance(model, theirs.Model):
         return None
@@ -128,7 +127,7 @@ def _in_words(module: nn.Module, place: Place) -> str:
 
 @contextmanager
 def attributes_kept(model: nn.Module) -> Iterator[None]:
-    """Whatever the block puts in place of methods that suppress boxes, afterwards they are as they were."""
+    """Restore the methods that suppress boxes when the block ends."""
     names = [(module, (place.method, "extra_repr")) for module, place in _found(model)]
     before = [{name: vars(module)[name] for name in of_place if name in vars(module)} for module, of_place in names]
     try:
@@ -153,16 +152,16 @@ def _found(model: nn.Module) -> list[tuple[nn.Module, Place]]:
 
 
 def stand_ins(model: nn.Module, proposals: Any, final: Any) -> list[StandIn]:
-    """What to put into the model, one for each place, if the model and these settings go together."""
+    """The replacements for the model, one for each place, if these settings fit the model."""
     proposals, final = _suppression("proposals", proposals), _suppression("final", final)
     found = _found(model)
     name = type(model).__name__
     if isinstance(model, torch.jit.ScriptModule):
         raise ValueError(f"model must be Python code, got a scripted {name}: its NMS is compiled into it")
     if not found:
-        raise ValueError(f"model must be or hold one of torchvision's {SUPPORTED}, got {name}. {_FOR_OTHERS}")
+        raise ValueError(f"model must be or contain one of torchvision's {SUPPORTED}, got {name}. {_FOR_OTHERS}")
     if proposals is not None and not any(place.of_proposals for _, place in found):
-        raise ValueError(f"proposals must be None where the model has no RPN, got {proposals} for {name}: use final")
+        raise ValueError(f"proposals must be None if the model has no RPN, got {proposals} for {name}: use final")
     for module, place in found:
         for method in filter(None, (place.method, place.helper)):
             if not is_accelerated(module, place) and not _is_own(module, place.kind, method):
@@ -172,17 +171,17 @@ def stand_ins(model: nn.Module, proposals: Any, final: Any) -> list[StandIn]:
 
 
 def _is_own(module: nn.Module, kind: type, name: str) -> bool:
-    """Whether a method is the one that was written into this class, not one put there, in a subclass or the module."""
+    """Whether a method is the one defined in this class, not replaced in the class, in a subclass or in the module."""
     method: Any = getattr(type(module), name)
     written = (getattr(method, "__module__", None), getattr(method, "__qualname__", None))
     return name not in vars(module) and written == (kind.__module__, f"{kind.__qualname__}.{name}")
 
 
-_FOR_OTHERS = "For other code that calls torchvision's NMS there is hashnms.detectors.routed()"
+_FOR_OTHERS = "For other code that calls torchvision's NMS, use hashnms.detectors.routed()"
 
 
 def _suppression(name: str, value: Any) -> Suppression | None:
-    """A setting as a value, given as such or in its notation."""
+    """A setting as a `Suppression`, given as such or in its notation."""
     if value is None:
         return None
     try:
@@ -193,8 +192,8 @@ def _suppression(name: str, value: Any) -> Suppression | None:
     except ValueError as error:
         raise ValueError(f"{name} must be a suppression such as 'hnms:0.7/1+nms:0.5': {error}") from None
     if suppression.changes_boxes:
-        need = f"{name} must have steps that leave boxes as they are, for masks and classes were computed for these"
-        raise ValueError(f"{need}, got {suppression}: apply nmm, vote or wbf to what the model returns")
+        need = f"{name} must have steps that do not change boxes, because masks and classes were computed for these"
+        raise ValueError(f"{need}, got {suppression}: apply nmm, vote or wbf to the model's output")
     if not any(step.removes_overlaps for step in suppression.steps):
         raise ValueError(f"{name} must have a step hnms, nms or softnms (nms:1 keeps all boxes), got {suppression}")
     return suppression

@@ -1,7 +1,7 @@
-"""What torchvision's detectors do around their NMS, with a `Replacement` in its place: one function a method.
+"""The methods of torchvision's detectors that call NMS, with a `Replacement` for it: one function per method.
 
-Each takes the module, the replacement and what the method it stands in for takes. It calls the same operations on the
-same numbers, so that all except the suppression is the method's own, bit for bit.
+Each function takes the module, the replacement and the arguments of the method. It calls the same operations on the
+same numbers, so that everything except the suppression is the same as in the method, bit for bit.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from torchvision.ops import clip_boxes_to_image, remove_small_boxes
 from hashnms import Limit, SoftNms, Suppression, TopK, nms
 from hashnms.detectors.exporting import is_exporting
 
-#: Up to so many boxes torchvision sorts those of all labels at once, in a stable way; of more, on the CPU, it takes
-#: label by label and sorts what it keeps in a way that is not.
+#: Up to this many boxes, torchvision suppresses all labels at once with a stable sort. Beyond, on the CPU, it goes
+#: label by label and sorts the kept boxes with a sort that is not stable.
 _STABLE_BOXES = 1000
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """What stands in for a detector's NMS: exact NMS at the detector's own threshold, or a suppression.
+    """The replacement for a detector's NMS: exact NMS at the detector's own threshold, or a suppression.
 
-    What it does not say stays as the detector has it: the number of candidates that go in, and of boxes that come out.
+    Unless it says otherwise, the detector's own numbers of candidates and of returned boxes apply.
     """
 
     suppression: Suppression | None = None
     most_candidates: int | None = None
 
     def candidates(self, usual: int) -> int:
-        """How many boxes go in, where the detector's own number is `usual`."""
+        """The number of candidates, where the detector's own number is `usual`."""
         return usual if self.most_candidates is None else self.most_candidates
 
     def __call__(
         self, boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, usual: int
     ) -> tuple[Tensor, Tensor]:
-        """The rows that are kept and their scores; at most `usual` where there is no `Limit` at the end."""
+        """The kept rows and their scores; at most `usual` if there is no `Limit` at the end."""
         if self.suppression is None:
             keep = _torchvision_keep(boxes, scores, labels, iou_threshold, usual)
             return keep, scores[keep]
@@ -62,8 +62,8 @@ class Replacement:
 
 
 def _torchvision_keep(boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, most: int | None) -> Tensor:
-    """The first of what `torchvision.ops.batched_nms` keeps, also where scores tie; None and -1 as in a slice."""
-    iou_threshold = min(float(iou_threshold), 1.0)  # beyond 1 is how some switch NMS off
+    """The first `most` rows that `torchvision.ops.batched_nms` keeps, with its ties; None and -1 as in a slice."""
+    iou_threshold = min(float(iou_threshold), 1.0)  # some switch NMS off with a value above 1
     enough = most + 1 if most is not None and most >= 0 else None
     keep: Any = nms(boxes, scores, iou_threshold, labels=labels, max_output=enough)
     kept_scores = scores[keep]
@@ -94,7 +94,7 @@ def rpn_proposals(
         labels.append(torch.full_like(best[0], level))
         start += count
     rows, levels = torch.cat(rows_of_levels, 1), torch.cat(labels)
-    all_scores = objectness.gather(1, rows).sigmoid()  # at once: its last bit can depend on the place in a tensor
+    all_scores = objectness.gather(1, rows).sigmoid()  # in one call: the last bit can depend on the position
     results = []
     for image, shape in enumerate(image_shapes):
         boxes, scores = clip_boxes_to_image(proposals[image, rows[image]], shape), all_scores[image]
@@ -115,7 +115,7 @@ def roi_detections(
     image_shapes: list[tuple[int, int]],
 ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
     """`RoIHeads.postprocess_detections`; labels are the classes; 0 is the background."""
-    counts = [boxes.shape[0] for boxes in proposals]  # no len() in what may be traced: it is that of the example
+    counts = [boxes.shape[0] for boxes in proposals]  # no len(): when traced, it would be that of the example
     boxes_of_images = heads.box_coder.decode(box_regression, proposals).split(counts)
     scores_of_images = class_logits.softmax(-1).split(counts)
     classes = torch.arange(1, class_logits.shape[-1], device=class_logits.device)
@@ -197,7 +197,7 @@ def _kept(
 
 
 def _best_above(scores: Tensor, score_threshold: float, most: int) -> tuple[Tensor, Tensor]:
-    """The rows of the best scores above the threshold, and these scores."""
+    """The rows with the best scores above the threshold, and these scores."""
     above = (scores > score_threshold).nonzero()[:, 0]
     scores = scores[above]
     best_scores, places = scores.topk(_topk_min(scores, most, 0))
@@ -205,17 +205,17 @@ def _best_above(scores: Tensor, score_threshold: float, most: int) -> tuple[Tens
 
 
 class Place(NamedTuple):
-    """A method that suppresses boxes, and what stands in for it."""
+    """A method that suppresses boxes, and its replacement."""
 
     kind: type[nn.Module]
     method: str
     function: Callable[..., Any]
     of_proposals: bool = False
     chooses_candidates: bool = True
-    helper: str | None = None  # a method that this one calls and the function does not
+    helper: str | None = None  # a method that only the original calls
 
     def replacement(self, proposals: Suppression | None, final: Suppression | None) -> Replacement:
-        """The one of both that belongs here. In a method that chooses candidates a `TopK` in front says how many."""
+        """The replacement for this place. In a method that chooses candidates, a `TopK` at its start says how many."""
         suppression = proposals if self.of_proposals else final
         if suppression is None or not self.chooses_candidates or not isinstance(suppression.steps[0], TopK):
             return Replacement(suppression)
@@ -224,14 +224,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class StandIn:
-    """What an accelerated module has in a place: it is called in the method's stead, and shows in the module's repr."""
+    """What an accelerated module has in place of a method: it is called instead, and shows in the module's repr."""
 
     module: nn.Module
     place: Place
     replacement: Replacement
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the method returns. In graphs for others to run, exact NMS is torchvision's own, which they know."""
+        """Run the replaced method. In exported graphs, exact NMS is torchvision's own, which other runtimes know."""
         if self.replacement.suppression is None and is_exporting():
             return getattr(type(self.module), self.place.method)(self.module, *args, **kwargs)
         return self.place.function(self.module, self.replacement, *args, **kwargs)
@@ -240,12 +240,12 @@ class StandIn:
         return f"{self.replacement} by hashnms"
 
     def extra_repr(self) -> str:
-        """The module's own, and a line."""
+        """The module's own `extra_repr`, and a line."""
         lines = [type(self.module).extra_repr(self.module), f"{self.place.method}: {self}"]
         return "\n".join(filter(None, lines))
 
     def attributes(self) -> dict[str, Any]:
-        """What it adds to the module."""
+        """The attributes that it adds to the module."""
         return {self.place.method: self, "extra_repr": self.extra_repr}
 
 

@@ -45,39 +45,39 @@ def non_max_suppression(
     end2end: bool = False,
     return_idxs: bool = False,
 ) -> Any:
-    """What `ultralytics.utils.nms.non_max_suppression` returns, found by `hashnms.nms`, all images in one call.
+    """`ultralytics.utils.nms.non_max_suppression`, computed by `hashnms.nms` for all images in one call.
 
-    The boxes are the same, in the same order, except where ultralytics cuts or rounds and this does not:
+    The boxes are the same, in the same order, except where ultralytics truncates or rounds and this does not:
 
     - there is no time limit, so no image is left empty: `max_time_img` has no effect;
-    - all candidates take part unless `max_nms` is given; ultralytics takes the best 30,000 of an image;
-    - classes are kept apart by their numbers, not by moving their boxes `max_wh` (7,680) pixels apart, which rounds
-      coordinates and lets boxes beyond that size meet those of other classes: `max_wh` has no effect;
-    - equal scores go to the lower row, as in torchvision, also where ultralytics has cut to `max_nms`;
-    - with `return_idxs`, an image without boxes has no indices, int64 as all; ultralytics has a (0, 1) of floats.
+    - all candidates are used unless `max_nms` is given; ultralytics uses the best 30,000 of an image;
+    - classes are kept apart by their numbers, so `max_wh` has no effect; ultralytics moves the boxes of each class by
+      `max_wh` (7,680) pixels, which rounds coordinates and lets boxes beyond that size suppress other classes;
+    - ties between scores go to the lower row, as in torchvision, even where ultralytics has truncated to `max_nms`;
+    - with `return_idxs`, an image without boxes has an empty int64 tensor; ultralytics returns (0, 1) floats.
 
-    Rotated boxes and end-to-end models, which have no NMS, are left to ultralytics' own function, and so are batches
-    with boxes that hashnms refuses, NaN or of negative size, say: each with a warning.
+    Ultralytics' own function is called, with a warning, for rotated boxes, for end-to-end models, which have no NMS,
+    and for batches with boxes that hashnms refuses (NaN, negative size).
 
     Args:
         prediction: (images, 4 + nc + extra, boxes), cxcywh, or a list or tuple that starts with it.
-        conf_thres: in [0, 1]; only scores above it take part.
+        conf_thres: in [0, 1]; only boxes with a score above it are used.
         iou_thres: in [0, 1]; a box is suppressed where IoU > iou_thres.
-        classes: if given, only these take part.
-        agnostic: boxes of different classes meet.
-        multi_label: each class of a box with a score above `conf_thres` is a detection, not the best alone.
-        max_det: at most so many of an image.
+        classes: if given, only these classes are used.
+        agnostic: boxes of different classes suppress each other.
+        multi_label: each class of a box with a score above `conf_thres` is a detection, not only the best.
+        max_det: the maximum number of detections in each image.
         nc: the number of classes; 0: all channels beyond the box.
         max_time_img: has no effect.
-        max_nms: if given, only the best so many candidates of an image take part.
+        max_nms: if given, only this many candidates of each image, the best, are used.
         max_wh: has no effect.
         rotated: boxes have an angle.
         end2end: the model has no NMS.
-        return_idxs: also return which boxes of the prediction were kept.
+        return_idxs: also return the indices of the kept boxes in the prediction.
 
     Returns:
-        For each image (n, 6 + extra): x1, y1, x2, y2, score, class and what else the prediction has, by decreasing
-        score. With `return_idxs`, a pair of that and the indices for each image.
+        For each image (n, 6 + extra): x1, y1, x2, y2, score, class and the extra channels, by decreasing score. With
+        `return_idxs`, a pair of these and the indices for each image.
 
     Raises:
         ValueError: for thresholds outside [0, 1].
@@ -116,7 +116,7 @@ def non_max_suppression(
     if end2end or prediction.shape[-1] == 6:
         return left_to_ultralytics("an end-to-end model has no NMS")
     if rotated:
-        return left_to_ultralytics("rotated boxes are not for hashnms")
+        return left_to_ultralytics("hashnms does not support rotated boxes")
 
     nc = nc or prediction.shape[1] - 4
     images, places = (prediction[:, 4 : 4 + nc].amax(1) > conf_thres).nonzero(as_tuple=True)
@@ -153,7 +153,7 @@ def non_max_suppression(
 def _taking_part(
     scores: Tensor, labels: Tensor, images: Tensor, num_images: int, classes: Sequence[int] | None, most: int | None
 ) -> Tensor | None:
-    """The rows of these classes, of each image the best `most`; None for all rows."""
+    """The rows of these classes, at most the best `most` of each image; None for all rows."""
     rows = None
     if classes is not None:
         rows = torch.isin(labels, torch.as_tensor(classes, device=labels.device)).nonzero()[:, 0]
@@ -170,12 +170,11 @@ def _taking_part(
 
 
 def accelerate(model: YOLO) -> YOLO:
-    """Let a YOLO's `predict`, `track` and `val` suppress boxes with hashnms, until `restore`.
+    """Make `predict`, `track` and `val` of a YOLO suppress boxes with hashnms, until `restore`.
 
-    Its predictors and validators, also those of training, get a `postprocess` that runs ultralytics' own with our
-    `non_max_suppression` in the place of theirs: in models that detect boxes, masks or poses. Other models, and this
-    one's export, are as before. Callbacks of the model do it: `model.reset_callbacks()` undoes it, too, for what begins
-    to run afterwards.
+    Its predictors and validators, also in training, run ultralytics' own `postprocess` with our `non_max_suppression`
+    instead of theirs. This works for models that detect boxes, masks or poses. Other models, and the export of this
+    one, do not change. It uses callbacks of the model, so `model.reset_callbacks()` also undoes it for later runs.
 
     >>> from ultralytics import YOLO
     >>> model = YOLO("yolov8n.yaml", verbose=False)
@@ -196,7 +195,7 @@ def accelerate(model: YOLO) -> YOLO:
 
 
 def restore(model: YOLO) -> YOLO:
-    """Give a YOLO that was accelerated ultralytics' own NMS back; one that was not stays as it is."""
+    """Undo `accelerate`; a YOLO that was not accelerated stays as it is."""
     for event in _EVENTS:
         if _use_hashnms in model.callbacks[event]:
             model.callbacks[event].remove(_use_hashnms)
@@ -207,7 +206,7 @@ def restore(model: YOLO) -> YOLO:
 
 @contextmanager
 def accelerated(model: YOLO) -> Iterator[YOLO]:
-    """`accelerate` while the block runs; afterwards the model is as it was before."""
+    """Apply `accelerate` while the block runs; afterwards the model is as before."""
     before = is_accelerated(model)
     try:
         yield accelerate(model)
@@ -217,7 +216,7 @@ def accelerated(model: YOLO) -> Iterator[YOLO]:
 
 
 def is_accelerated(model: Any) -> bool:
-    """Whether all of a YOLO's NMS is by hashnms."""
+    """Whether hashnms does all of a YOLO's NMS."""
     return all(_use_hashnms in model.callbacks[event] for event in _EVENTS)
 
 
@@ -226,13 +225,13 @@ _EVENTS = ("on_predict_start", "on_val_start")
 
 
 def _use_hashnms(runner: Any) -> None:
-    """A callback, for a predictor or validator."""
+    """A callback for a predictor or validator."""
     if not isinstance(vars(runner).get("postprocess"), _Postprocess):
         runner.postprocess = _Postprocess(runner)
 
 
 class _Postprocess:
-    """A predictor's or validator's own `postprocess`, with our function in the place of theirs."""
+    """A predictor's or validator's own `postprocess`, with our function instead of theirs."""
 
     def __init__(self, runner: Any) -> None:
         self.runner = runner
@@ -243,12 +242,12 @@ class _Postprocess:
 
 
 _lock = threading.Lock()
-_running: list[Callable[..., Any]] = []  # what was there before, once for each thread that is in here
+_running: list[Callable[..., Any]] = []  # the original function, once for each thread in the block
 
 
 @contextmanager
 def _in_place() -> Iterator[None]:
-    """Ultralytics calls the function as an attribute of its module: there ours stands while any thread is in here."""
+    """Replace the function in ultralytics' module, where it is looked up, while any thread is in the block."""
     with _lock:
         _running.append(_running[0] if _running else _theirs.non_max_suppression)
         _theirs.non_max_suppression = non_max_suppression

@@ -1,4 +1,4 @@
-"""Detections in files: suppress them, whatever their format and size (`pip install "hashnms[files]"`).
+"""Suppress detections in files of any supported format and any size (`pip install "hashnms[files]"`).
 
 >>> from hashnms import files
 >>> sorted(files.FORMATS)

@@ -16,7 +16,7 @@ _ROWS_OF_A_GROUP = 2**20
 
 
 class ArrowRows(Rows):
-    """Rows of a file of Arrow's family: a table."""
+    """Rows of a Parquet or Feather file, as an Arrow table."""
 
     def __init__(self, first: int, source: Source, table: pa.Table) -> None:
         self.first, self.source, self._table = first, source, table
@@ -31,7 +31,7 @@ class ArrowRows(Rows):
 
 
 class _ArrowSource(Source):
-    """A file that gives Arrow tables."""
+    """A file that is read as Arrow tables."""
 
     schema: pa.Schema
     compression = "zstd"
@@ -52,7 +52,7 @@ class _ArrowSource(Source):
         raise NotImplementedError
 
     def _tables(self, names: list[str] | None) -> Iterator[tuple[float, pa.Table]]:
-        """Tables, and the share of the file that ends with each."""
+        """Tables, and the share of the file that has been read after each."""
         raise NotImplementedError
 
     def read(self) -> Iterator[Rows]:
@@ -80,7 +80,7 @@ class ParquetSource(_ArrowSource):
     kind = "Parquet"
 
     def _open(self) -> None:
-        with pq.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it has read
+        with pq.ParquetFile(self.path, pre_buffer=False) as file:  # a buffer would keep everything that was read
             self.schema = file.schema_arrow
             self._count = file.metadata.num_rows
             if file.metadata.num_row_groups and file.metadata.num_columns:
@@ -88,7 +88,7 @@ class ParquetSource(_ArrowSource):
                 self.compression = "none" if kind == "UNCOMPRESSED" else kind.lower()
 
     def _tables(self, names: list[str] | None) -> Iterator[tuple[float, pa.Table]]:
-        with pq.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it has read
+        with pq.ParquetFile(self.path, pre_buffer=False) as file:  # a buffer would keep everything that was read
             seen = 0
             for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=names):
                 seen += len(batch)
@@ -96,7 +96,7 @@ class ParquetSource(_ArrowSource):
 
 
 class FeatherSource(_ArrowSource):
-    """A Feather file, which is one of Arrow IPC."""
+    """A Feather (Arrow IPC) file."""
 
     kind = "Feather"
 
@@ -113,7 +113,7 @@ class FeatherSource(_ArrowSource):
 
 
 class _TableWriter(Writer):
-    """Collects tables to parts of a good size."""
+    """Collects tables into parts of a good size."""
 
     def __init__(self, path: Path, source: Source) -> None:
         self._path, self._source = path, source
@@ -121,7 +121,7 @@ class _TableWriter(Writer):
         self._compression = getattr(source, "compression", "zstd")
         self._file: Any = None
         self._waiting: list[pa.Table] = []
-        self._empty = pa.schema([])  #: of no rows, where the types are not known
+        self._empty = pa.schema([])  #: the schema where there are no rows, so that types are not known
 
     def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         table = rows.kept_table(keep, changes)
@@ -156,25 +156,25 @@ class _TableWriter(Writer):
 
 
 def _cast(table: pa.Table, schema: pa.Schema, path: Path) -> pa.Table:
-    """A table of another file with the same columns, in the types of the first."""
+    """Cast the table of a later file to the types of the first file."""
     if table.schema.names != schema.names:
         got, need = ", ".join(table.schema.names), ", ".join(schema.names)
         raise FileError(f"{path}: columns must be those of the first file, {need}, got {got}")
     try:
         return table.cast(schema)
     except pa.ArrowException as error:
-        raise FileError(f"{path}: columns must have the types of the rows before, got {error}") from None
+        raise FileError(f"{path}: columns must have the types of the earlier rows, got {error}") from None
 
 
 class ParquetWriter(_TableWriter):
-    """With the schema and the compression of the input."""
+    """Writes Parquet with the schema and the compression of the input."""
 
     def _opened(self, schema: pa.Schema) -> Any:
         return pq.ParquetWriter(self._path, schema, compression=self._compression)
 
 
 class FeatherWriter(_TableWriter):
-    """Uncompressed, so that it can be mapped into memory."""
+    """Writes Feather, uncompressed, so that it can be memory-mapped."""
 
     def _opened(self, schema: pa.Schema) -> Any:
         return pa.ipc.new_file(str(self._path), schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=True))

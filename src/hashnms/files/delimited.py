@@ -1,4 +1,4 @@
-"""CSV and TSV files, with and without a header: pyarrow parses what is needed, kept lines are copied as they are."""
+"""CSV and TSV files, with or without a header: pyarrow parses the needed columns, kept lines are copied unchanged."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, 
 from hashnms.tables import Columns
 
 _BLOCK = 2**23
-_LONGEST = 2**28  #: of one line, bytes
+_LONGEST = 2**28  #: bytes of one line
 _BOM = b"\xef\xbb\xbf"
 
 
 class DelimitedRows(Rows):
-    """Lines of a file: what was parsed of them, and where they stand."""
+    """Lines of a file: their parsed columns, and their position in the file."""
 
     def __init__(self, first: int, source: DelimitedSource, span: tuple[int, int], keys: pa.Table) -> None:
         self.first, self.source, self._span, self.keys = first, source, span, keys
@@ -43,9 +43,7 @@ class DelimitedRows(Rows):
         return self._parsed(self._text())
 
     def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
-        kept = b"".join(
-            line + b"\n" for line in self.lines(keep, Changes())
-        )  # others may be bad: these cannot be parsed
+        kept = b"".join(line + b"\n" for line in self.lines(keep, Changes()))  # bad lines cannot be parsed
         return self.changed(self._parsed(kept), changes)
 
     def _parsed(self, text: bytes) -> pa.Table:
@@ -60,7 +58,7 @@ class DelimitedRows(Rows):
         """The lines that are kept, byte for byte, except for a new score or box."""
         lines = _lines(self._text(), self._delimited.delimiter)
         if len(lines) != len(keep):
-            problem = f"must have {len(keep):,} lines from here on, got {len(lines):,}: a carriage return within one"
+            problem = f"must have {len(keep):,} lines from here on, got {len(lines):,}: one contains a carriage return"
             raise self.source.error(self.first, problem)
         kept = list(compress(lines, keep.tolist()))
         if changes.are_none:
@@ -74,7 +72,7 @@ class DelimitedRows(Rows):
 
 
 def _with_fields(line: bytes, field: re.Pattern[bytes], values: dict[int, float]) -> bytes:
-    """A line with other numbers in some of its fields."""
+    """Replace the numbers in some fields of a line."""
     spans = [match.span(1) for match in field.finditer(line)]
     for place in sorted(values, reverse=True):
         start, end = spans[place]
@@ -84,7 +82,7 @@ def _with_fields(line: bytes, field: re.Pattern[bytes], values: dict[int, float]
 
 
 def _pattern(delimiter: str) -> str:
-    """A field. Only a quote at its beginning makes it a quoted one, as pyarrow has it."""
+    """The pattern of a field. As in pyarrow, only a quote at its beginning makes it a quoted field."""
     return rf'(?:"(?>[^"]+|"")*+(?:"|\Z)[^{delimiter}\n]*+|[^{delimiter}\n]*+)'
 
 
@@ -92,18 +90,18 @@ _FIELD = {mark: re.compile(rf"(?:\A|{mark})({_pattern(mark)})".encode()) for mar
 _LINE = {mark: re.compile(rf"{_pattern(mark)}(?:{mark}{_pattern(mark)})*+".encode()) for mark in ",\t"}
 
 
-#: With a field at its end that no quote ends.
+#: Text that ends within a quoted field.
 _OPEN = {mark: re.compile(rf'(?:{_pattern(mark)}{mark})*+"(?>[^"]+|"")*+'.encode()) for mark in ",\t"}
 
 
 def _all_lines(text: bytes, delimiter: str) -> list[bytes]:
-    """The lines of a text; a line feed between quotes is part of one."""
+    """The lines of a text; a line feed between quotes does not end a line."""
     if b'"' not in text:
         return text.split(b"\n")
     lines, place = [], 0
     while place <= len(text):
         found = _LINE[delimiter].match(text, place)
-        assert found is not None  # it matches anything, nothing too
+        assert found is not None  # it matches anything, even an empty text
         lines.append(found[0])
         place = found.end() + 1
     return lines
@@ -115,7 +113,7 @@ def _lines(text: bytes, delimiter: str) -> list[bytes]:
 
 
 class DelimitedSource(Source):
-    """A file with a row a line."""
+    """A file with one row per line."""
 
     def __init__(
         self,
@@ -126,7 +124,7 @@ class DelimitedSource(Source):
         names: Sequence[str] | None = None,
         usual: dict[str, Any] | None = None,
     ) -> None:
-        """With a header, unless there are names for the columns. usual: the roles of these."""
+        """Open a file. It has a header unless `names` are given. `usual`: the roles of the columns."""
         self.path, self.delimiter, self._reading = path, delimiter, reading
         given = reading.header or names
         self.header = b""
@@ -140,22 +138,22 @@ class DelimitedSource(Source):
         try:
             self.columns = reading.find(self.names, path, usual)
         except FileError as error:
-            hint = "" if reading.header or names else "; if its first line is no header, give the names of its columns"
+            hint = "" if reading.header or names else "; if its first line is not a header, give the column names"
             raise FileError(f"{error}{hint}") from None
 
     def _names(self, line: bytes) -> list[str]:
         """The names of the columns, from the first line."""
-        need = f"{self.path}: must have a first line with the names of its columns"
+        need = f"{self.path}: must have a first line with column names"
         try:
             names = next(csv.reader([line.decode(errors="replace")], delimiter=self.delimiter, strict=True), [])
         except csv.Error as error:
-            raise FileError(f"{need}, got one that is not CSV: {error}") from None
+            raise FileError(f"{need}, got a line that is not CSV: {error}") from None
         if not any(names):
-            raise FileError(f"{need}, got an empty one")
+            raise FileError(f"{need}, got an empty line")
         return names
 
     def place(self, row: int) -> str:
-        """The number of the line at which a row begins: there may be empty lines, and lines between quotes."""
+        """The number of the line where a row begins; empty lines and line feeds between quotes count."""
         number, left = 1 + bool(self.header), row
         with self.path.open("rb") as stream:
             stream.seek(self._start)
@@ -180,11 +178,11 @@ class DelimitedSource(Source):
                 yield DelimitedRows(first, self, (start, start + len(text)), keys)
                 first += len(keys)
                 self.done = (start + len(text)) / size
-        if first == 0:  # the names of the columns, for files of another format
+        if first == 0:  # only column names, for output in another format
             yield DelimitedRows(0, self, (0, 0), self.parsed(b"", self.columns.names))
 
     def _is_open(self, text: bytes) -> bool:
-        """Whether a quote is left open, which pyarrow does not mind at the end of a file."""
+        """Whether a quote is left open, which pyarrow accepts at the end of a file."""
         return b'"' in text and bool(_OPEN[self.delimiter].fullmatch(_all_lines(text, self.delimiter)[-1]))
 
     def _keys(self, text: bytes, first: int) -> pa.Table:
@@ -194,7 +192,7 @@ class DelimitedSource(Source):
             return self._one_by_one(text, first)
 
     def parsed(self, text: bytes, names: list[str]) -> pa.Table:
-        """These columns: numbers of boxes and scores, all others as text."""
+        """Parse these columns: boxes and scores as numbers, all others as text."""
         numbers = (*self.columns.boxes, self.columns.score)
         types = {name: pa.float64() if name in numbers else pa.string() for name in names}
         if not text:
@@ -210,7 +208,7 @@ class DelimitedSource(Source):
         return table
 
     def _one_by_one(self, text: bytes, first: int) -> pa.Table:
-        """The same, line by line: finds what is wrong."""
+        """Parse line by line, to find the bad line."""
         columns: dict[str, list[Any]] = {name: [] for name in self.columns.names}
         for number, line in enumerate(_lines(text, self.delimiter)):
             try:
@@ -251,7 +249,7 @@ class DelimitedSource(Source):
 
 
 def _blocks(stream: io.BufferedReader, delimiter: str) -> Iterator[tuple[int, bytes]]:
-    """The text in blocks of whole lines, and where each begins."""
+    """Read the text in blocks of whole lines, with the position of each."""
     start, rest = stream.tell(), b""
     while more := stream.read(_BLOCK):
         text = rest + more
@@ -265,7 +263,7 @@ def _blocks(stream: io.BufferedReader, delimiter: str) -> Iterator[tuple[int, by
 
 
 def _flat(table: pa.Table, columns: Columns) -> pa.Table:
-    """A table with four columns in place of one of lists."""
+    """Replace a column of lists by four columns."""
     if len(columns.boxes) == 4:
         return table
     place = table.schema.get_field_index(columns.boxes[0])
@@ -280,7 +278,7 @@ _NAMES = {"xyxy": ("x1", "y1", "x2", "y2"), "xywh": ("x", "y", "w", "h"), "cxcyw
 
 
 class DelimitedWriter(Writer):
-    """The header of the input, if it has one, and the lines that are kept."""
+    """Writes the header of the input, if it has one, and the kept lines."""
 
     def __init__(self, path: Path, source: Source, *, delimiter: str = ",") -> None:
         self._file, self._delimiter, self._source = path.open("wb"), delimiter, source
@@ -299,7 +297,7 @@ class DelimitedWriter(Writer):
         self._convert(_flat(rows.kept_table(keep, changes), rows.source.columns))
 
     def _convert(self, table: pa.Table) -> None:
-        """Rows of another format, with the names of their columns as a header."""
+        """Write rows of another format, with their column names as the header."""
         if self._header is not None and table.schema.names != self._names:
             need, got = ", ".join(self._names), ", ".join(table.schema.names)
             raise FileError(f"{self._source.path}: columns must be those of the first rows, {need}, got {got}")

@@ -1,4 +1,4 @@
-"""Folders with a text file an image: YOLO (`class cx cy w h confidence`), VisDrone (`x,y,w,h,score,category,...`)."""
+"""Folders with a text file per image: YOLO (`class cx cy w h confidence`), VisDrone (`x,y,w,h,score,category,...`)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LINES_AT_A_TIME = 2**17
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the fields of a line are."""
+    """The positions of the fields in a line."""
 
     separator: str | None  #: None: blanks
-    fields: dict[str, int]  #: name -> place
+    fields: dict[str, int]  #: name -> position
     boxes: tuple[str, str, str, str]
     box_format: Any
-    counts: tuple[int, ...]  #: so many fields a line may have
+    counts: tuple[int, ...]  #: the allowed numbers of fields in a line
 
     def values(self, line: str) -> list[Any]:
-        """Those of the fields, in their order: the class as text, all others as numbers."""
+        """Parse the fields, in their order: the class as text, all others as numbers."""
         parts = line.strip().removesuffix(",").split(self.separator)
         if len(parts) not in self.counts:
             raise FileError(
@@ -53,7 +53,7 @@ YOLO = Layout(
     {"label": 0, "cx": 1, "cy": 2, "w": 3, "h": 4, "score": 5},
     ("cx", "cy", "w", "h"),
     "cxcywh",
-    (6, 7),  # the seventh is the number of a track
+    (6, 7),  # the seventh is a track number
 )
 VISDRONE = Layout(
     ",", {"x": 0, "y": 1, "w": 2, "h": 3, "score": 4, "label": 5}, ("x", "y", "w", "h"), "xywh", (8, 6, 7)
@@ -63,7 +63,7 @@ VISDRONE = Layout(
 @dataclass(frozen=True)
 class _File:
     name: str
-    first: int  #: the number of its first line among those of the rows
+    first: int  #: the number of its first line among the rows
     lines: list[str]
 
 
@@ -75,34 +75,34 @@ class FolderRows(Rows):
 
     @property
     def nbytes(self) -> int:
-        return int(self.keys.nbytes) + 120 * len(self.keys)  # a string a line
+        return int(self.keys.nbytes) + 120 * len(self.keys)  # one string per line
 
     def table(self) -> pa.Table:
         return self.keys
 
 
 class FolderSource(Source):
-    """A folder of text files; the name of a file is that of its image."""
+    """A folder of text files, each named after its image."""
 
     def __init__(self, path: Path, reading: Reading, *, layout: Layout) -> None:
         self.path, self._reading, self.layout = path, reading, layout
         if not path.is_dir():
-            raise FileError(f"{path}: must be a folder with a text file an image, got a file")
+            raise FileError(f"{path}: must be a folder with one text file per image, got a file")
         self.paths = sorted(path.glob("*.txt"))
         if not self.paths:
-            raise FileError(f"{path}: must be a folder with a text file an image, got none")
+            raise FileError(f"{path}: must be a folder with one text file per image, got no such file")
         self._check()
         label = reading.columns.get("label", "label")
         self.columns = Columns("image", label, layout.boxes, "score", layout.box_format)
         self._firsts: list[tuple[int, Path]] = []
 
     def _check(self) -> None:
-        """That no more is asked than to leave out the class: where the fields of a line are is known."""
+        """Check that `columns` at most leaves out the class: the positions of the fields are fixed."""
         other = [
             f"{role}={name}" for role, name in self._reading.columns.items() if role != "label" or name is not None
         ]
         if other:
-            raise FileError(f"{self.path}: columns of such a folder must be the usual ones, got {other[0]}")
+            raise FileError(f"{self.path}: columns of such a folder are fixed and must not be given, got {other[0]}")
         if self._reading.box_format not in (None, self.layout.box_format):
             need, got = self.layout.box_format, self._reading.box_format
             raise FileError(f"{self.path}: box_format of such a folder must be {need}, got {got!r}")
@@ -136,7 +136,7 @@ class FolderSource(Source):
         )
 
     def _read(self, path: Path, first: int, columns: dict[str, list[Any]]) -> list[str]:
-        """The lines of a file that are not empty; their fields are added to the columns."""
+        """Read the non-empty lines of a file, and add their fields to the columns."""
         try:
             lines = [line for line in path.read_bytes().decode("utf-8-sig").split("\n") if line.strip()]
         except UnicodeDecodeError:
@@ -155,30 +155,30 @@ class FolderSource(Source):
 
 
 class FolderWriter(Writer):
-    """The same files with the lines that are kept; a file without any is empty."""
+    """Writes the same files with only the kept lines; a file without any becomes empty."""
 
     def __init__(self, path: Path, source: Source) -> None:
         self._path = path
         if not isinstance(source, FolderSource):
             raise FileError(
-                f"output must not be a folder of text files where the input is {source.path}, of another format"
+                f"output must not be a folder of text files if the input has another format, got input {source.path}"
             )
         self._layout = source.layout
 
     def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         assert isinstance(rows, FolderRows)
-        new = iter(rows.new_numbers(keep, changes))  # of the rows that are kept, one after another
+        new = iter(rows.new_numbers(keep, changes))  # of the kept rows, one after another
         for file in rows.files:
             of_file = range(file.first, file.first + len(file.lines))
             lines = [
                 self._with_numbers(line, next(new)) for row, line in zip(of_file, file.lines, strict=True) if keep[row]
             ]
             target = self._path / file.name
-            with target.open("ab") as stream:  # of two folders, if it is there
+            with target.open("ab") as stream:  # append: two folders may have a file of this name
                 stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def _with_numbers(self, line: str, new: dict[str, list[float]]) -> str:
-        """A line with other numbers in some of its fields."""
+        """Replace the numbers in some fields of a line."""
         if not new:
             return line
         field = r"\S+" if self._layout.separator is None else rf"(?:\A|(?<={self._layout.separator}))[^,\r]*"

@@ -1,4 +1,4 @@
-"""The formats of files: one table, and how a format is told from a path."""
+"""The table of file formats, and how the format of a path is found."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hashnms.files.rows import FileError, Reading, Source, Writer
 
 @dataclass(frozen=True)
 class Format:
-    """A format: how files of it are opened, and how a new one is written."""
+    """A file format: how files are opened, and how a new one is written."""
 
     name: str
     about: str
     suffixes: tuple[str, ...]
     open: Callable[[Path, Reading], Source]
     writer: Callable[[Path, Source], Writer]
-    folder: bool = False  #: a folder with a file an image
+    folder: bool = False  #: a folder with one file per image
 
 
 _MOT = ("frame", "id", "bb_left", "bb_top", "bb_width", "bb_height", "conf", "x", "y", "z")
@@ -40,7 +40,7 @@ FORMATS: dict[str, Format] = {
         Format("coco", "COCO results: a JSON list of objects", (".json",), JsonSource, JsonWriter),
         Format(
             "jsonl",
-            "JSON Lines: an object a line",
+            "JSON Lines: one object per line",
             (".jsonl", ".ndjson"),
             partial(JsonSource, lines=True),
             partial(JsonWriter, lines=True),
@@ -86,12 +86,12 @@ def named(name: str) -> Format:
 
 
 def of_suffix(path: Path) -> Format | None:
-    """The format that the suffix of a path says."""
+    """The format for the suffix of a path; None if it is unknown."""
     return _BY_SUFFIX.get(path.suffix.lower())
 
 
 def expanded(given: Sequence[str | os.PathLike[str]], name: str | None) -> tuple[list[Path], Format]:
-    """The files that paths, folders and patterns mean, and their format, which is the same for all."""
+    """The files that paths, folders and patterns stand for, and their common format."""
     form = None if name is None else named(name)
     paths = [path for one in given for path in _files(str(one), form)]
     if not paths:
@@ -101,22 +101,24 @@ def expanded(given: Sequence[str | os.PathLike[str]], name: str | None) -> tuple
         unknown = next((path for path, kind in kinds.items() if kind is None), None)
         if unknown is not None:
             suffixes = ", ".join(_BY_SUFFIX)
-            raise FileError(f"{unknown}: suffix must be one of {suffixes}, got {unknown.suffix!r}: give the format")
+            raise FileError(
+                f"{unknown}: suffix must be one of {suffixes}, got {unknown.suffix!r}; otherwise give the format"
+            )
         form = kinds[paths[0]]
         other = next((path for path, kind in kinds.items() if kind is not form), None)
         if other is not None:
-            raise FileError(f"{other}: format must be that of {paths[0]}, for all go into one output")
+            raise FileError(f"{other}: format must be the same as that of {paths[0]}, because all go into one output")
     assert form is not None
     return paths, form
 
 
 def _files(given: str, form: Format | None) -> list[Path]:
-    """Of one input: a file, the files of a folder, or those that a pattern matches."""
+    """The files of one input: a file, the files of a folder, or those that a pattern matches."""
     path = Path(given)
     if not path.exists():
         found = sorted(map(Path, glob.glob(given, recursive=True)))
         if not found:
-            raise FileError(f"{given}: must be a file, a folder or a pattern that matches some, got none")
+            raise FileError(f"{given}: must be a file, a folder or a pattern that matches files, got no match")
         return [file for one in found for file in _files(str(one), form)]
     if path.is_file() or (form is not None and form.folder):
         return [path]
@@ -126,7 +128,7 @@ def _files(given: str, form: Format | None) -> list[Path]:
         what = (
             f"with a suffix of {', '.join(form.suffixes)}"
             if form.suffixes
-            else "or a pattern, for these have no suffix"
+            else "or a pattern, because they have no suffix"
         )
         raise FileError(f"{path}: must be a folder with {form.name} files, {what}, got none")
     return known or [path]

@@ -1,4 +1,4 @@
-"""COCO results (a JSON list of objects) and JSON Lines: known fields are decoded, kept rows are copied as they are."""
+"""COCO results (a JSON list of objects) and JSON Lines: known fields are decoded, kept rows are copied unchanged."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, 
 from hashnms.tables import Columns
 
 _BLOCK = 2**23
-_LONGEST = 2**28  #: of one row, bytes
+_LONGEST = 2**28  #: bytes of one row
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _RAW_LINES = msgspec.json.Decoder(msgspec.Raw)
 
 
 class _Block(NamedTuple):
-    """Whole rows of a file: its bytes from start to end, between brackets where they are a list."""
+    """Whole rows of a file: its bytes from start to end, put between brackets if they are a list."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class _Block(NamedTuple):
 
 
 class JsonRows(Rows):
-    """Rows of a JSON file: what was decoded of them, and where their text stands."""
+    """Rows of a JSON file: their decoded fields, and the position of their text."""
 
     def __init__(self, first: int, source: JsonSource, block: _Block, keys: pa.Table) -> None:
         self.first, self.source, self._block, self.keys = first, source, block, keys
@@ -52,10 +52,11 @@ class JsonRows(Rows):
         return self._table(self._raws())
 
     def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
-        return self.changed(self._table(list(compress(self._raws(), keep.tolist()))), changes)  # others may be bad
+        kept = list(compress(self._raws(), keep.tolist()))  # others may be bad
+        return self.changed(self._table(kept), changes)
 
     def _table(self, raws: list[Any]) -> pa.Table:
-        """All keys that the first rows of the file have; null where a row has one not."""
+        """All keys of the file's first rows; null where a row lacks one."""
         names, columns = self._json.names, self.source.columns
         number = pa.float64()
         types = {name: number if len(columns.boxes) == 4 else pa.list_(number) for name in columns.boxes}
@@ -64,16 +65,16 @@ class JsonRows(Rows):
             rows = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
             made = {name: pa.array([row.get(name) for row in rows], types.get(name)) for name in names}
         except (msgspec.DecodeError, pa.ArrowException, OverflowError) as error:
-            problem = "values of a key must have one type to be written in another format"
+            problem = "all values of a key must have one type to be written in another format"
             raise FileError(f"{self.source.path}: {problem}, got {error}") from None
         more = set().union(*rows) - set(names)
         if more:
-            problem = "keys must be those of the first rows to be written in another format"
+            problem = "all rows must have the keys of the first rows to be written in another format"
             raise FileError(f"{self.source.path}: {problem}, {', '.join(names)}, got {min(more)}")
         return pa.table(made)
 
     def texts(self, keep: Mask, changes: Changes) -> list[Any]:
-        """The rows that are kept, byte for byte, except for a new score or box."""
+        """The kept rows, byte for byte, except for a new score or box."""
         raws = list(compress(self._raws(), keep.tolist()))
         if changes.are_none:
             return raws
@@ -87,10 +88,10 @@ class JsonRows(Rows):
 def _with_numbers(
     row: bytes, values_of: Callable[[bytes], dict[str, Any]], new: dict[str, list[float]], lists: tuple[str, ...]
 ) -> bytes:
-    """A row with other values: their bytes are replaced, and no others."""
+    """Replace some values of a row; all other bytes stay."""
     whole, values = _address(row), values_of(row)
     spans = sorted(((_address(values[name]) - whole, name) for name in new), reverse=True)
-    for start, name in spans:  # from the last: those before stay where they are
+    for start, name in spans:  # from the last one: earlier positions stay valid
         text = ", ".join(map(repr, new[name]))
         end = start + len(memoryview(values[name]))
         row = row[:start] + (f"[{text}]" if name in lists else text).encode() + row[end:]
@@ -106,7 +107,7 @@ class JsonSource(Source):
 
     def __init__(self, path: Path, reading: Reading, *, lines: bool = False) -> None:
         self.path, self._reading, self._lines = path, reading, lines
-        self.names = self._names() or ["image_id", "category_id", "bbox", "score"]  # of no rows at all
+        self.names = self._names() or ["image_id", "category_id", "bbox", "score"]  # a file without rows
         self.columns = reading.find(self.names, path)
         roles = (self.columns.image, self.columns.label, *self.columns.boxes, self.columns.score)
         twice = next((name for name in roles if name is not None and roles.count(name) > 1), None)
@@ -117,7 +118,7 @@ class JsonSource(Source):
         fields = [(f"field_{number}", msgspec.Raw) for number in range(len(names))]
         rename = {field: name for (field, _), name in zip(fields, names, strict=True)}
         decode = msgspec.json.Decoder(msgspec.defstruct("Numbers", fields, rename=rename)).decode
-        #: Of a row, the bytes of its box and its score, where they stand in it.
+        #: The bytes of a row's box and score, as views into the row.
         self.values: Callable[[bytes], dict[str, Any]] = lambda row: {
             name: getattr(found, field) for found in [decode(row)] for field, name in rename.items()
         }
@@ -130,17 +131,17 @@ class JsonSource(Source):
             return f"line {next(islice(lines, row, None), row + 1):,}"
 
     def raws(self, text: bytes) -> list[Any]:
-        """The rows of a text, each as its bytes."""
+        """Split a text into rows, each as bytes."""
         try:
             rows: list[Any] = _RAW_LINES.decode_lines(text) if self._lines else _RAWS.decode(text)
         except (msgspec.DecodeError, RecursionError):
             if not self._lines:
                 raise
-            rows = [line for line in text.split(b"\n") if line.strip()]  # one of them is bad
+            rows = [line for line in text.split(b"\n") if line.strip()]  # a row is bad
         return rows
 
     def _names(self) -> list[str] | None:
-        """The keys of the first objects; None if there are no rows. What else is wrong is said when all are read."""
+        """The keys of the first objects; None if there are no rows. Other errors are reported when rows are read."""
         names: dict[str, None] = {}
         for text, _ in self._texts(2**16):
             rows = self.raws(text)
@@ -162,7 +163,7 @@ class JsonSource(Source):
             first += len(keys)
 
     def _texts(self, size: int) -> Iterator[tuple[bytes, _Block]]:
-        """The text of the file in blocks of whole rows, each a list or lines."""
+        """Read the file in blocks of whole rows, each a list or lines."""
         whole = self.path.stat().st_size
         with self.path.open("rb") as stream:
             blocks = _blocks_of_lines(stream, size) if self._lines else self._blocks_of_list(stream, size, whole)
@@ -183,10 +184,10 @@ class JsonSource(Source):
     def _block_of_list(
         self, stream: BinaryIO, start: int, size: int, whole: int, first: int
     ) -> tuple[bytes, _Block, int, int]:
-        """Rows from here on: their text, where it stands, where the next begin, and how many they are."""
+        """The next rows: their text, its position, where the next block begins, and the number of rows."""
         while start + size < whole:
             text = _Block(start, start + size).text(stream)
-            for end, following in _ends(text):  # of an object; it may be one within a row
+            for end, following in _ends(text):  # the end of an object, possibly one within a row
                 rows = b"".join((b"[", memoryview(text)[:end], b"]"))
                 count = self._count(rows)
                 if count is not None:
@@ -204,14 +205,14 @@ class JsonSource(Source):
 
     @staticmethod
     def _count(text: bytes) -> int | None:
-        """How many rows a list has; None if it is none."""
+        """The number of rows in a list; None if the text is not a list."""
         try:
             return len(_RAWS.decode(text))
         except (msgspec.DecodeError, RecursionError):
             return None
 
     def _malformed(self, text: bytes, first: int, error: Exception) -> FileError:
-        """The error of a text that is no list, with the row that cannot be read."""
+        """The error for a text that is not a list, with the row that cannot be read."""
         if isinstance(error, RecursionError):
             return FileError(f"{self.path}: must be a JSON list of objects, got one nested too deeply")
         found = re.search(r"byte (\d+)", str(error))
@@ -222,10 +223,10 @@ class JsonSource(Source):
             if count is not None:
                 good = count
                 break
-        return self.error(first + good, f"must be JSON, got text that is not: {error}")
+        return self.error(first + good, f"must be JSON, got invalid text: {error}")
 
     def _decoded(self, text: bytes, first: int) -> list[Any]:
-        """The rows as objects; None for one that is bad, if these are dropped."""
+        """The rows as objects; None for a bad row, if bad rows are dropped."""
         try:
             rows: list[Any] = self._decoder.decode_lines(text) if self._lines else self._decoder.decode(text)
         except (msgspec.DecodeError, RecursionError):
@@ -244,19 +245,19 @@ class JsonSource(Source):
 
 
 def _start_of_list(stream: BinaryIO, path: Path) -> int:
-    """Behind the bracket that opens the list."""
+    """The position after the bracket that opens the list."""
     head = stream.read(256)
     text = head.removeprefix(b"\xef\xbb\xbf")
     found = re.match(rb"\s*\[", text)
     if found is None:
-        hint = ", of a COCO dataset rather than of results" if text.lstrip().startswith(b"{") else ""
+        hint = ", a COCO dataset instead of COCO results" if text.lstrip().startswith(b"{") else ""
         got = _short(text[:24]) if text else "an empty file"
         raise FileError(f"{path}: must be a JSON list of objects, got {got}{hint}")
     return len(head) - len(text) + found.end()
 
 
 def _ends(text: bytes) -> list[tuple[int, int]]:
-    """The last places where an object ends and another begins: where it ends, and where that begins."""
+    """The last places where one object ends and the next begins: both positions of each."""
     found = [match.span() for match in _BETWEEN.finditer(text, max(0, len(text) - 2**16))]
     found = found or [match.span() for match in _BETWEEN.finditer(text)]
     return [(end + 1, following) for end, following in reversed(found[-8:])]
@@ -277,7 +278,7 @@ def _blocks_of_lines(stream: BinaryIO, size: int) -> Iterator[tuple[bytes, _Bloc
 
 
 def _decoder(columns: Columns, lines: bool) -> Any:
-    """Of the fields that a suppression needs; other keys are skipped."""
+    """A decoder for the fields that a suppression needs; other keys are skipped."""
     fields: dict[str, tuple[str, Any]] = {}
     for name in (columns.image, columns.label):
         if name is not None:
@@ -291,7 +292,7 @@ def _decoder(columns: Columns, lines: bool) -> Any:
 
 
 def _keys(rows: list[Any], columns: Columns) -> pa.Table:
-    """What was decoded, as columns; nulls where a row is None."""
+    """Decoded rows as columns; null where a row is None."""
     good = [row for row in rows if row is not None]
     made: dict[str, Any] = {}
     for number, name in enumerate(columns.names):
@@ -312,7 +313,7 @@ def _keys(rows: list[Any], columns: Columns) -> pa.Table:
 
 
 def _ids(values: list[Any]) -> Any:
-    """Whole numbers, or strings; of no known type if there are none."""
+    """A column of whole numbers or strings; of null type if there are no values."""
     if not values:
         return pa.nulls(0)
     try:
@@ -331,7 +332,7 @@ _KINDS = {
 
 
 def _explained(error: Exception, row: bytes) -> str:
-    """What is wrong with a row: a field, what it needs and what it has."""
+    """The error for a row: the field, what it needs and what it has."""
     text = str(error)
     missing = re.search(r"missing required field `(.*?)`", text)
     if missing:
@@ -353,7 +354,7 @@ def _short(value: Any) -> str:
 
 
 class JsonWriter(Writer):
-    """A JSON list with a row a line; or JSON Lines."""
+    """Writes a JSON list with one row per line, or JSON Lines."""
 
     def __init__(self, path: Path, source: Source, *, lines: bool = False) -> None:
         self._file, self._lines, self._empty = path.open("wb"), lines, True
@@ -386,7 +387,7 @@ class JsonWriter(Writer):
 
 
 def _coco_objects(table: pa.Table, columns: Columns) -> Iterator[dict[str, Any]]:
-    """Rows of another format as COCO has them: image_id, category_id, bbox as xywh, score, and what else there is."""
+    """Rows of another format as COCO results: image_id, category_id, bbox as xywh, score, and all other columns."""
     for row in table.to_pylist():
         box = row[columns.boxes[0]] if len(columns.boxes) == 1 else [row[name] for name in columns.boxes]
         x, y, w, h = box

@@ -1,4 +1,4 @@
-"""Detections of files as arrays: what is compared, evaluated and drawn."""
+"""Load detections from files as arrays, to compare, evaluate and plot them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hashnms.files.rows import Reading, joined_keys, located, read_alike
 
 @dataclass(frozen=True)
 class Loaded:
-    """The detections of files. Numbers of labels and images are places in the lists of their names."""
+    """Detections loaded from files. Labels and images are numbered by their index in the lists of names."""
 
     detections: Detections
-    images: list[Any]  #: whole numbers or strings, as the files have them
+    images: list[Any]  #: whole numbers or strings, as in the files
     labels: list[Any]
     bad: int  #: rows that were dropped
 
@@ -42,7 +42,7 @@ class Loaded:
 
 
 def load(inputs: Sequence[str | os.PathLike[str]], reading: Reading, format: str | None = None) -> Loaded:
-    """All detections of some files of one format; "-" is standard input."""
+    """Load all detections of files with one format; "-" is standard input."""
     with spooled(inputs) as given:
         return _loaded(*expanded(given, format), reading)
 
@@ -75,6 +75,6 @@ def _loaded(paths: list[Path], form: Format, reading: Reading) -> Loaded:
 
 
 def _numbered(column: Any) -> tuple[Any, list[Any]]:
-    """A column as places in the list of its values, in the order in which they come first."""
+    """Number the values of a column in order of first appearance: the numbers, and the list of values."""
     encoded = pc.dictionary_encode(column.combine_chunks())
     return encoded.indices.cast(pa.int64()), encoded.dictionary.to_pylist()

@@ -1,6 +1,6 @@
-"""NPZ files: `boxes` (N, 4), `scores` (N,), if known `labels` and `images` (N,), and any other arrays.
+"""NPZ files: `boxes` (N, 4), `scores` (N,), optionally `labels` and `images` (N,), and any other arrays.
 
-Arrays of N rows are cut to the rows that are kept; others go through as they are. Pickles are never read.
+Arrays of N rows are reduced to the kept rows; others are copied unchanged. Pickles are never read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NpzRows(Rows):
         self.keys = pa.table({name: self._column(name) for name in source.columns.names})
 
     def _column(self, name: str) -> Any:
-        """An array as a column: of lists, if a row has several numbers."""
+        """An array as a column; of lists, if a row has several numbers."""
         values = self.arrays[name]
         native = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
         try:
@@ -75,7 +75,7 @@ class NpzSource(Source):
         self.columns = Columns(roles["image"], roles["label"], (boxes,), roles["score"], reading.box_format or "xyxy")
 
     def _check(self) -> None:
-        """That it is a zip file whose arrays fit into memory."""
+        """Check that it is a zip file whose arrays fit into memory."""
         try:
             with zipfile.ZipFile(self.path) as file:
                 size = sum(member.file_size for member in file.infolist())
@@ -95,7 +95,7 @@ class NpzSource(Source):
             raise FileError(f"{self.path}: must hold arrays of numbers, got {error}") from None
         other = next((name for name, values in arrays.items() if not isinstance(values, np.ndarray)), None)
         if other is not None:
-            raise FileError(f"{self.path}: must hold nothing but arrays, got {other}")
+            raise FileError(f"{self.path}: must hold only arrays, got {other}")
         boxes = arrays[self.columns.boxes[0]]
         if boxes.ndim != 2 or boxes.shape[1] != 4:
             raise FileError(f"{self.path}: {self.columns.boxes[0]} must have shape (N, 4), got {boxes.shape}")
@@ -107,12 +107,12 @@ class NpzSource(Source):
 
 
 class NpzWriter(Writer):
-    """The arrays of the input, or the columns of a table."""
+    """Writes the arrays of the input, or the columns of a table."""
 
     def __init__(self, path: Path, source: Source) -> None:
         self._path, self._source = path, source
-        self._parts, self._whole = list[dict[str, Any]](), dict[str, Any]()  #: by row; others
-        self._empty: dict[str, Any] = {}  #: of no rows, where the types are not known
+        self._parts, self._whole = list[dict[str, Any]](), dict[str, Any]()  #: arrays of N rows; other arrays
+        self._empty: dict[str, Any] = {}  #: the arrays where there are no rows, so that types are not known
 
     def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         if not isinstance(rows, NpzRows):
@@ -125,7 +125,9 @@ class NpzWriter(Writer):
         part = {name: values[keep] for name, values in rows.arrays.items() if rows.has_rows(values)}
         for name, values in rows.arrays.items():
             if name not in part and not np.array_equal(self._whole.setdefault(name, values), values):
-                raise FileError(f"{rows.source.path}: {name} must be that of {self._source.path}, got another one")
+                raise FileError(
+                    f"{rows.source.path}: {name} must be the same as in {self._source.path}, got other values"
+                )
         if self._parts and part.keys() != self._parts[0].keys():
             need, got = ", ".join(self._parts[0]), ", ".join(part)
             raise FileError(f"{rows.source.path}: arrays must be those of the first file, {need}, got {got}")
@@ -143,14 +145,14 @@ class NpzWriter(Writer):
         joined: dict[str, Any] = self._parts[0] if self._parts else self._empty
         if len(self._parts) > 1:
             joined = {name: np.concatenate([part[name] for part in self._parts]) for name in joined}
-        with zipfile.ZipFile(self._path, "w") as file:  # np.savez cannot take all names
+        with zipfile.ZipFile(self._path, "w") as file:  # np.savez does not accept all names
             for name, values in (joined | self._whole).items():
                 with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
                     np.lib.format.write_array(stream, values, allow_pickle=False)
 
 
 def _arrays(table: pa.Table, source: Source) -> dict[str, Any]:
-    """Columns of a table by the names that an NPZ file has for them."""
+    """The columns of a table as arrays, by their names in an NPZ file."""
     columns = source.columns
     boxes = (
         [np.stack([table.column(name).to_numpy() for name in columns.boxes], axis=1)] if len(columns.boxes) == 4 else []

@@ -1,4 +1,4 @@
-"""Output that appears whole or not at all: written beside its place, and moved there when it is complete."""
+"""Output that appears whole or not at all: it is written next to its path and moved there when it is complete."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ STANDARD = Path("-")  #: standard input or output
 
 @contextmanager
 def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> Iterator[Path]:
-    """A path to write to, beside this one. When the block ends it takes its place; after an error it is removed.
+    """A temporary path next to this one. When the block ends it replaces this one; after an error it is removed.
 
-    What stands there is replaced: a file by one of the same mode, behind a link if there is one; a folder as a whole,
-    so it may have no other files than those that are written, which have these names. Standard output and what is
-    neither file nor folder, such as a pipe or /dev/null, are written to when the block ends.
+    An existing file is replaced by one with the same mode; a link still points to it. A folder is replaced as a whole,
+    so it may only contain files that are written, which have these names. Standard output, pipes and devices such as
+    /dev/null are written to when the block ends.
     """
     stream = path == STANDARD or (path.exists() and not path.is_file() and not path.is_dir())
     if not stream:
@@ -47,7 +47,7 @@ def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> 
 
 
 def _check(path: Path, stream: bool, folder: bool, names: Collection[str]) -> None:
-    """Before anything takes time: that the output can be there and nothing else is lost."""
+    """Check, before anything takes time, that the output can be written and that no other file is lost."""
     if not stream and not path.parent.is_dir():
         raise FileError(f"output must be in a folder that exists, got {path}")
     if not folder:
@@ -55,17 +55,16 @@ def _check(path: Path, stream: bool, folder: bool, names: Collection[str]) -> No
             raise FileError(f"output must be a file, got the folder {path}")
         return
     if stream or path.is_file():
-        raise FileError(f"output must be a folder, since this format has a file for each image, got {path}")
+        raise FileError(f"output must be a folder, because this format has a file for each image, got {path}")
     other = next((one.name for one in sorted(path.iterdir()) if one.name not in names), None) if path.is_dir() else None
     if other is not None:
         raise FileError(
-            f"output must be a new folder or one with no other files than those that are written, "
-            f"got {path} with {other}"
+            f"output must be a new folder or contain only files that are written again, got {path} with {other}"
         )
 
 
 def _copy(new: Path, path: Path) -> None:
-    """To standard output, or to what is neither file nor folder."""
+    """Copy to standard output, a pipe or a device."""
     with new.open("rb") as stream:
         if path == STANDARD:
             shutil.copyfileobj(stream, sys.stdout.buffer, 2**20)
@@ -76,7 +75,7 @@ def _copy(new: Path, path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """To the disk, so that a crash of the machine does not leave an empty file in the place of the old one."""
+    """Flush to disk, so that a crash of the machine does not leave an empty file in place of the old one."""
     if path.is_file():
         with path.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -84,7 +83,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def spooled(given: Sequence[str | os.PathLike[str]]) -> Iterator[list[str | os.PathLike[str]]]:
-    """Inputs with a file in the place of standard input, for it is read more than once. Errors have its usual name."""
+    """Replace standard input by a file, because it is read more than once. Errors call it "standard input"."""
     if not any(Path(path) == STANDARD for path in given):
         yield list(given)
         return

@@ -1,4 +1,4 @@
-"""What every format of a file has: rows that can be read in parts, and a writer that copies those that are kept."""
+"""What all file formats share: rows that can be read in parts, and a writer that copies the kept rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Boxes = NDArray[Any]
 
 
 class Changes(NamedTuple):
-    """The new numbers of the rows that are kept, in their order; None where none change."""
+    """The new numbers of the kept rows, in their order; None where nothing changes."""
 
     scores: Scores | None = None
     boxes: Boxes | None = None  #: (K, 4), in the format of the input
@@ -36,12 +36,12 @@ class Changes(NamedTuple):
         return self.scores is None and self.boxes is None
 
     def part(self, start: int, end: int) -> Changes:
-        """Those of some of the rows."""
+        """The changes of some of the rows."""
         return Changes(*(None if values is None else values[start:end] for values in self))
 
 
 class FileError(ValueError):
-    """A file that is not what it must be: which file and where, what is needed, and what is there."""
+    """An invalid file: which file and where, what is needed, and what it has."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Reading:
     """How files are read."""
 
     columns: dict[str, Any] = field(default_factory=dict)  #: image, label, boxes, score: the names of their columns
-    box_format: BoxFormatName | None = None  #: None: what the columns' names usually mean
+    box_format: BoxFormatName | None = None  #: None: the usual meaning of the column names
     header: tuple[str, ...] | None = None  #: the names of the columns of a CSV file without a header
     on_bad: OnBad = "raise"
 
@@ -62,9 +62,9 @@ class Reading:
 
 
 class Rows(ABC):
-    """Some rows of a file, one after another."""
+    """Consecutive rows of a file."""
 
-    first: int  #: the number of the first in its file, from 0
+    first: int  #: the number of the first row in its file, from 0
     source: Source
     keys: pa.Table  #: the columns that a suppression needs
 
@@ -73,19 +73,19 @@ class Rows(ABC):
 
     @property
     def nbytes(self) -> int:
-        """The memory that holding on to these rows takes."""
+        """The memory that these rows take."""
         return int(self.keys.nbytes)
 
     @abstractmethod
     def table(self) -> pa.Table:
-        """All columns of all rows, for files of another format."""
+        """All columns of all rows, for output in another format."""
 
     def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
-        """All columns of the rows that are kept, with their new numbers if they have some."""
+        """All columns of the kept rows, with their new numbers, if any."""
         return self.changed(self.table().filter(pa.array(keep)), changes)
 
     def changed(self, table: pa.Table, changes: Changes) -> pa.Table:
-        """A table of rows that are kept, with their new numbers if they have some."""
+        """A table of kept rows, with their new numbers, if any."""
         columns = self.source.columns
         new = {} if changes.scores is None else {columns.score: changes.scores}
         if changes.boxes is not None:
@@ -93,9 +93,9 @@ class Rows(ABC):
         return replaced(table, new)
 
     def new_numbers(self, keep: Mask, changes: Changes) -> list[dict[str, list[float]]]:
-        """For formats whose rows are text: of each row that is kept, the columns that change and their numbers.
+        """For text formats: for each kept row, the columns that change and their new numbers.
 
-        A box of four columns has one number in each. A box that is what it was is not written again.
+        A box of four columns has one number in each. A box that did not change is not written again.
         """
         columns = self.source.columns
         new: list[dict[str, list[float]]] = [{} for _ in range(int(keep.sum()))]
@@ -126,20 +126,20 @@ class Source(ABC):
         """All rows, in parts."""
 
     def read_keys(self) -> Iterator[Rows]:
-        """The same where only the keys are needed."""
+        """All rows, in parts, where only the keys are needed."""
         return self.read()
 
     def place(self, row: int) -> str:
-        """Where a row stands, as a person counts."""
+        """Where a row is in the file, counted from 1."""
         return f"row {row + 1:,}"
 
     def error(self, row: int, problem: str) -> FileError:
-        """Of one of its rows."""
+        """An error about one of its rows."""
         return FileError(f"{self.path}, {self.place(row)}: {problem}")
 
 
 class Writer(ABC):
-    """Writes rows to a new file, in a `with` block: after an error in it the file is closed as it is."""
+    """Writes rows to a new file, in a `with` block. After an error in the block, the file is closed unfinished."""
 
     def __enter__(self) -> Self:
         return self
@@ -154,7 +154,7 @@ class Writer(ABC):
 
     @abstractmethod
     def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
-        """The rows that are kept, with their new numbers if they have some."""
+        """Write the kept rows, with their new numbers, if any."""
 
     def finish(self) -> None:  # noqa: B027  most have nothing left
         """Write what is left."""
@@ -165,7 +165,7 @@ class Writer(ABC):
 
 
 def read_alike(sources: Sequence[Source], keys_only: bool = False) -> Iterator[Rows]:
-    """The rows of all sources, one after another. Their columns may differ neither in name nor in type."""
+    """The rows of all sources, one after another. Their columns must have the same names and types."""
     known: dict[str, Any] = {}
     for source in sources:
         for rows in source.read_keys() if keys_only else source.read():
@@ -175,7 +175,7 @@ def read_alike(sources: Sequence[Source], keys_only: bool = False) -> Iterator[R
                 raise FileError(f"{source.path}: columns must be those of the first file, {need}, got {got}")
             for name, got in zip(schema.names, schema.types, strict=True):
                 need = known.setdefault(name, got)
-                if kinds.is_null(need):  # of rows that are all bad
+                if kinds.is_null(need):  # all rows so far are bad
                     known[name] = got
                 elif got != need and not kinds.is_null(got):
                     kind = "integers or strings throughout" if kinds.is_string(need) or kinds.is_string(got) else need
@@ -185,13 +185,13 @@ def read_alike(sources: Sequence[Source], keys_only: bool = False) -> Iterator[R
 
 
 def joined_keys(parts: Sequence[Rows], starts: Sequence[int] | None = None) -> pa.Table:
-    """The keys of all, of each from its start on."""
+    """The keys of all parts, of each from its start on."""
     tables = [rows.keys.slice(start) for rows, start in zip(parts, starts or [0] * len(parts), strict=True)]
     return pa.concat_tables(tables, promote_options="default")
 
 
 def located(error: BadRow, parts: Sequence[Rows], starts: Sequence[int] | None = None) -> FileError:
-    """The error of a row of several parts, with the file and the row in it."""
+    """The error for a row of several parts, with its file and its row in the file."""
     row = error.row
     for rows, start in zip(parts, starts or [0] * len(parts), strict=True):
         if row < len(rows) - start:

@@ -1,7 +1,7 @@
-"""Rows of images that are scattered over files larger than memory: brought together on disk, part by part.
+"""For images whose rows are scattered over files larger than memory: bring them together on disk.
 
-What a suppression needs of each row is written to one of several files, chosen by its image: every image is whole in
-one file, which fits into memory. Deciding these files one after another gives a mask over all rows.
+The values of each row that a suppression needs are written to one of several files, chosen by the image. So every image
+is complete in one file, which fits into memory. Suppressing these files one after another gives a mask over all rows.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from hashnms.files.rows import Changes, Mask
 from hashnms.pipeline import Suppression
 from hashnms.tables import Columns, OnBad
 
-#: Of a row that is being decided: what the file has, and what the core needs beside it.
+#: Memory for a row that is being decided: what the file holds, and what the core needs.
 _BYTES_OF_A_ROW = 250
 _MOST_FILES = 512
-_ENOUGH = 2**28  #: bytes at a time; more are no faster
+_ENOUGH = 2**28  #: bytes processed at a time; more is not faster
 
 
 class Scattered:
-    """All rows of an input, in files by image, and which of them are kept."""
+    """All rows of an input, in files by image, and a mask of the kept rows."""
 
     def __init__(self, beside: Path, columns: Columns, suppression: Suppression, estimate: int, memory: int) -> None:
-        """Of about `estimate` rows, in a folder of its own in `beside`."""
+        """For about `estimate` rows, in a new folder inside `beside`."""
         self._columns, self._suppression = columns, suppression
         count = min(max(1, -(-estimate * _BYTES_OF_A_ROW // min(memory, _ENOUGH))), _MOST_FILES)
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=beside))
@@ -56,7 +56,7 @@ class Scattered:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, keys: pa.Table, *, on_bad: OnBad) -> int:
-        """The next rows. Returns how many of them are bad and were dropped."""
+        """Add the next rows. Returns how many bad rows were dropped."""
         named = (self._columns.image, self._columns.label)
         arrays = Arrays.of(self._numbering.numbered(keys, named), self._columns)
         bad = arrays.bad_rows(self._columns)
@@ -109,7 +109,7 @@ class Scattered:
             progress((number + 1) / len(self._files))
 
     def kept(self, first: int, count: int) -> tuple[Mask, Changes]:
-        """Of so many rows from the first on: which are kept, and what changed of these."""
+        """Which of `count` rows from `first` on are kept, and their changes."""
         keep = np.array(self._keep[first : first + count])
         changed = (
             None if values is None else np.array(values[first : first + count])[keep]

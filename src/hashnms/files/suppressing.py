@@ -1,4 +1,4 @@
-"""Suppresses the boxes of files of any size: `suppress`."""
+"""`suppress`: suppress the boxes of files of any size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hashnms.pipeline import Suppression
 from hashnms.tables import OnBad, check_scores, kept_rows
 
 AnyPath = str | os.PathLike[str]
-#: Called with the share that is done and what is being done.
+#: Called with the share of the work that is done, and the name of the current step.
 Progress = Callable[[float, str], None]
 
 
@@ -58,32 +58,32 @@ def suppress(
     memory: int | None = None,
     progress: Progress = lambda *_: None,
 ) -> Summary:
-    """Suppress the boxes of files, image by image and class by class, and write the rows that are kept.
+    """Suppress the boxes in files, image by image and class by class, and write the kept rows.
 
-    Rows stay in their order and as they are, byte for byte in text formats; Soft-NMS changes their score and nothing
-    else, merging (`nmm`, `vote`) the numbers of a box that is another by then, `wbf` both. Rows of an image may stand
-    anywhere, also in different files. Files need not fit into memory; the boxes of an image must. The output appears
-    when it is complete: after an error the old one is as it was.
+    Kept rows stay in their order and are copied unchanged, byte for byte in text formats. Only some steps change
+    numbers: Soft-NMS the scores, merging (`nmm`, `vote`) the boxes that changed, and `wbf` both. The rows of an image
+    may be anywhere, even in different files. Files need not fit into memory, but the boxes of each image must. The
+    output appears when it is complete; after an error, an old output is unchanged.
 
     Args:
         inputs: files, folders or patterns such as `tiles/*.parquet`, all of one format; "-" is standard input.
-        output: the file, or the folder of formats with a file an image; "-" is standard output.
+        output: the file to write, or the folder for formats with one file per image; "-" is standard output.
         suppression: a `Suppression` or its notation, e.g. "nms:0.5".
-        format: of the input, one of `FORMATS`; by default what the suffix says.
-        to: the format of the output; by default what its suffix says, else that of the input.
-        columns: which columns are `image`, `label`, `boxes` and `score`, where they have unusual names; a label of
-            None lets boxes of different classes meet.
+        format: the format of the input, one of `FORMATS`; by default it is chosen by the suffix.
+        to: the format of the output; by default it is chosen by the suffix, or is the format of the input.
+        columns: the names of the columns `image`, `label`, `boxes` and `score`, if they are unusual. With a label of
+            None, boxes of different classes suppress each other.
         header: the names of the columns of CSV files that have no header.
-        box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean.
+        box_format: "xyxy", "xywh" or "cxcywh"; by default the usual meaning of the column names.
         on_bad: "raise" an error that names the first bad row, or "drop" bad rows and count them.
-        memory: how many bytes may be used, about; by default a quarter of the machine's.
-        progress: called now and then.
+        memory: how many bytes to use, approximately; by default a quarter of the machine's memory.
+        progress: called now and then with the share of the work that is done, and the name of the current step.
 
     Returns:
-        How many boxes came and stayed, and how long it took.
+        A `Summary`: the numbers of boxes read and kept, of bad rows dropped, and the time taken.
 
     Raises:
-        FileError, ValueError, TypeError: if a file or an argument is not what it must be.
+        FileError, ValueError, TypeError: if a file or an argument is invalid.
         OSError: if a file cannot be read or written.
     """
     start = time.perf_counter()
@@ -102,23 +102,23 @@ def suppress(
 
 
 def memory_or_default(given: int | None) -> int:
-    """How many bytes may be used."""
+    """How many bytes to use."""
     if given is not None:
         return given
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
 
 
-#: More bytes at a time are no faster: 10⁷ rows took 4.1 s of CPU time in one part, 1.8 s in parts of this size.
+#: More bytes at a time are not faster: 10⁷ rows took 4.1 s of CPU time in one part, 1.8 s in parts of this size.
 _ENOUGH = 2**28
 
 
 class _NotGrouped(Exception):
-    """An image came back after it had been decided: its rows are scattered."""
+    """Rows of an image came after it had been decided: its rows are scattered."""
 
 
 @dataclass
 class _Part:
-    """Rows of which those from `start` on are not yet decided."""
+    """Rows that are not yet decided from `start` on."""
 
     rows: Rows
     start: int = 0
@@ -153,7 +153,7 @@ class _Job:
         return sum(source.done for source in self.sources) / len(self.sources)
 
     def _rows(self, text: str, keys_only: bool = False) -> Iterator[Rows]:
-        """Of all sources, one after another."""
+        """The rows of all sources, one after another."""
         for source in self.sources:
             source.done = 0.0
         for rows in read_alike(self.sources, keys_only):
@@ -161,7 +161,7 @@ class _Job:
             self.progress(self._done(), text)
 
     def _grouped(self) -> None:
-        """As much at a time as fits into memory. Where that is not all, the image at its end waits for the rest."""
+        """Process as many rows at a time as fit into memory. Defer the last image if more of its rows may follow."""
         waiting, held = list[_Part](), 0
         finished: set[Any] = set()
         with self._writer() as writer:
@@ -175,7 +175,7 @@ class _Job:
             self._decide(waiting, writer, finished, last=True)
 
     def _decide(self, parts: list[_Part], writer: Writer, finished: set[Any], *, last: bool) -> list[_Part]:
-        """Decide all images, but not the one at the end if more may come, and write. Returns what waits."""
+        """Decide all images, except the last one if more rows may follow, and write. Returns the deferred rows."""
         if not parts:
             return []
         keys = joined_keys([part.rows for part in parts], [part.start for part in parts])
@@ -197,7 +197,7 @@ class _Job:
         return self._write(parts, keep, changes, decided, writer)
 
     def _kept(self, keys: pa.Table, parts: list[_Part]) -> tuple[Mask, Changes, int]:
-        """Of rows of whole images: which are kept, what changed of these, and how many are bad."""
+        """For rows of whole images: which are kept, their changes, and how many are bad."""
         columns = parts[0].rows.source.columns
         try:
             kept = kept_rows(keys, self.chain, columns, on_bad=self.reading.on_bad)
@@ -210,7 +210,7 @@ class _Job:
         return keep, Changes(kept.scores if self.chain.changes_scores else None, kept.boxes), len(kept.bad)
 
     def _write(self, parts: list[_Part], keep: Mask, changes: Changes, decided: int, writer: Writer) -> list[_Part]:
-        """Write what is kept of the first rows that are decided. Returns the rest."""
+        """Write the kept rows among the first `decided` rows. Returns the rest."""
         waiting, first, written = [], 0, 0
         for part in parts:
             count = len(part.rows) - part.start
@@ -226,7 +226,7 @@ class _Job:
         return waiting
 
     def _scattered(self, estimate: int) -> None:
-        """Images are brought together in files beside the output, decided, and then the input is read again."""
+        """Bring the rows of each image together in files next to the output, decide them, then read the input again."""
         columns = self.sources[0].columns
         with Scattered(self.output.parent, columns, self.chain, estimate, self.memory) as scattered:
             for rows in self._rows("sorting by image", keys_only=True):
@@ -247,12 +247,12 @@ class _Job:
 
 
 def _cost(rows: Rows) -> int:
-    """The memory that rows take until they are written: they themselves, and what the core and the columns need."""
+    """The memory that rows take until they are written: the rows, their columns, and what the core needs."""
     return rows.nbytes + 3 * int(rows.keys.nbytes) + 64 * len(rows)
 
 
 def _start_of_last(images: Any) -> int:
-    """Where the rows of the last image begin; they must be the last rows."""
+    """Where the rows of the last image begin, if they are all at the end."""
     if not images[-1].is_valid:
         return len(images)
     same = pc.fill_null(pc.equal(images, images[-1]), False).to_numpy()

@@ -1,4 +1,4 @@
-"""Ground truth: COCO datasets."""
+"""Load ground truth from COCO datasets."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class _Dataset(msgspec.Struct):
 
 @dataclass(frozen=True)
 class LoadedTruth:
-    """Ground truth whose images and labels are numbered as those of the detections, and the names of all labels."""
+    """Ground truth with images and labels numbered as in the detections, and the names of all labels."""
 
     truth: Truth
-    detections: Detections  #: the same detections, their labels numbered as the truth's
+    detections: Detections  #: the same detections, with labels numbered as in the ground truth
     labels: list[str]
 
 
 def load_truth(path: str | os.PathLike[str], loaded: Loaded) -> LoadedTruth:
-    """A COCO dataset. Images are matched by their id, or by the name of their file with or without its suffix."""
+    """Load a COCO dataset. Images are matched by their id, or by their file name with or without its suffix."""
     try:
         dataset = msgspec.json.decode(Path(path).read_bytes(), type=_Dataset)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -65,7 +65,7 @@ def load_truth(path: str | os.PathLike[str], loaded: Loaded) -> LoadedTruth:
     by_id = {image.id: number for number, image in enumerate(dataset.images)}
     unknown = next((one for one in dataset.annotations if one.image_id not in by_id), None)
     if unknown is not None:
-        raise FileError(f"{path}: image_id of an annotation must be that of an image, got {unknown.image_id!r}")
+        raise FileError(f"{path}: image_id of an annotation must be the id of an image, got {unknown.image_id!r}")
     boxes = np.array([one.bbox for one in dataset.annotations], np.float64).reshape(-1, 4)
     areas = [one.bbox[2] * one.bbox[3] if one.area is None else one.area for one in dataset.annotations]
     try:
@@ -91,7 +91,7 @@ def load_truth(path: str | os.PathLike[str], loaded: Loaded) -> LoadedTruth:
 
 
 def _image_numbers(dataset: _Dataset, loaded: Loaded, path: Any) -> NDArray[np.int64]:
-    """Of each image of the detections, its number in the dataset."""
+    """For each image of the detections, its number in the dataset."""
     known: dict[Any, int] = {}
     for number, image in enumerate(dataset.images):
         if image.file_name is not None:
@@ -105,14 +105,14 @@ def _image_numbers(dataset: _Dataset, loaded: Loaded, path: Any) -> NDArray[np.i
             f"{path}: must have every image of the detections, got none for {missing[0]!r} ({len(missing):,} such)"
         )
     if not loaded.images and len(dataset.images) > 1 and len(loaded.detections):
-        raise FileError(f"{path}: must be of one image, as the detections are, got {len(dataset.images):,}")
+        raise FileError(f"{path}: must have one image, like the detections, got {len(dataset.images):,}")
     return np.array([known[image] for image in loaded.images], np.int64)
 
 
 def _label_numbers(
     dataset: _Dataset, loaded: Loaded, categories: dict[int, int], path: Any
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Of each label of the detections its number in the dataset, and the names of all numbers."""
+    """For each label of the detections, its number in the dataset; and the names of all numbers."""
     by_name = {category.name: categories[category.id] for category in dataset.categories if category.name is not None}
     names = {categories[category.id]: category.name for category in dataset.categories if category.name is not None}
     listed = [names.get(number, str(label)) for label, number in categories.items()]
@@ -126,5 +126,5 @@ def _label_numbers(
             listed.append(str(label))
         numbers.append(number)
     if len(categories) > 1 and not loaded.labels and len(loaded.detections):
-        raise FileError(f"{path}: must have one class where detections have no column of it, got {len(categories)}")
+        raise FileError(f"{path}: must have one class if the detections have no class column, got {len(categories)}")
     return np.array(numbers, np.int64), listed

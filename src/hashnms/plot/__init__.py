@@ -1,9 +1,9 @@
-"""Pictures of boxes, of what suppression keeps, of hash cells and of methods (`pip install "hashnms[plot]"`).
+"""Plot boxes, suppressed boxes, hash cells and methods (`pip install "hashnms[plot]"`).
 
-Every function draws on the `ax` it is given, or on that of a new figure, and returns it. `ax.figure.savefig("out.png")`
-saves it; in a notebook with `%matplotlib inline`, `ax.figure` at the end of a cell shows it. Pyplot is not touched and
-no setting is changed: a new figure is a plain `matplotlib.figure.Figure`, gone when nobody holds it. Where pyplot is to
-show a picture, give it an ax: `plot_boxes(boxes, ax=plt.gca())`.
+Every function draws on the given `ax`, or on a new figure, and returns the ax. `ax.figure.savefig("out.png")` saves it;
+in a notebook with `%matplotlib inline`, `ax.figure` at the end of a cell shows it. Pyplot is not used and no setting is
+changed: a new figure is a plain `matplotlib.figure.Figure`, freed when it is no longer referenced. To show a plot with
+pyplot, pass an ax: `plot_boxes(boxes, ax=plt.gca())`.
 """
 
 try:

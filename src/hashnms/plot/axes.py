@@ -1,4 +1,4 @@
-"""What all pictures share: the ax of a new figure, the colours, counts in words."""
+"""What all plots share: the ax of a new figure, the colours, counts in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-#: The colour of label k is number k % 10, so that it is the same in every picture.
+#: Label k has colour k % 10, the same in every plot.
 COLORS = tuple(mpl.colormaps["tab10"].colors)
 
 WIDTH = 8.0  # of a new figure, in inches
@@ -21,7 +21,7 @@ def figure_height(width: float, height: float) -> float:
 
 
 def new_ax(width: float, height: float, below: float = 0.0) -> Axes:
-    """That of a new figure, for a picture of these proportions and so many inches below it."""
+    """The ax of a new figure, for a plot of these proportions with `below` inches under it."""
     return Figure(figsize=(WIDTH, figure_height(width, height) + below), layout="compressed").subplots()
 
 

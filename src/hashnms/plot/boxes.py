@@ -1,4 +1,4 @@
-"""Boxes on an image, and what a suppression keeps of them."""
+"""Plot boxes on an image, and the boxes that a suppression keeps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hashnms.pipeline import Suppression
 from hashnms.plot import checks
 from hashnms.plot.axes import COLORS, WIDTH, counted, figure_height, new_ax
 
-#: More boxes than this are an image in SVG and PDF files, which would be of many megabytes otherwise.
+#: More boxes than this are rasterized in SVG and PDF files, which would otherwise have many megabytes.
 MOST_VECTORS = 5_000
 
 _FAINTEST = 0.1  # the opacity of the lowest score
@@ -42,25 +42,26 @@ def plot_boxes(
     box_format: BoxFormatName = "xyxy",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw boxes, on an image if there is one: coloured by label, the fainter the lower the score, the best on top.
+    """Draw boxes, on an image if given: coloured by label, fainter for lower scores, the best on top.
 
-    All boxes are one collection, the last of `ax.collections`: 45,000 take less than a second, saved. The y axis
-    points down and x and y have one scale. The limits are those of the image, without one those of all boxes, so that
-    pictures with different `keep` are alike. An ax that holds something already keeps its limits: draw detections, then
-    the objects over them.
+    All boxes are one collection, the last of `ax.collections`: 45,000 boxes take less than a second, including saving.
+    The y axis points down, and x and y have the same scale. The limits are those of the image, or without one those of
+    all boxes, so that plots with different `keep` are comparable. An ax that already has content keeps its limits, so
+    objects can be drawn over detections.
 
     Args:
         boxes: (N, 4), arrays, lists or CPU tensors, in pixels.
-        scores: (N,) or None. Opacity is the score where all are in [0, 1], else from the lowest to the highest.
-        labels: (N,) whole numbers or None: all in one colour. Label k has colour k % 10 of ten.
-        image: what is drawn beneath: an array (H, W), (H, W, 3) or (H, W, 4), of integers in [0, 255] or floats in
-            [0, 1], a PIL image, the path of one, or None. Pixel (0, 0) covers x and y from 0 to 1.
+        scores: (N,) or None. The opacity is the score if all are in [0, 1]; otherwise it goes from the lowest to the
+            highest score.
+        labels: (N,) whole numbers, or None for a single colour. Label k has colour k % 10 of ten.
+        image: the background: an array (H, W), (H, W, 3) or (H, W, 4) of integers in [0, 255] or floats in [0, 1], a
+            PIL image, the path of an image, or None. Pixel (0, 0) covers x and y from 0 to 1.
         keep: (M,) indices of the boxes to show, None for all.
-        label_names: label -> name, or a list of names: then a legend lists the labels that are shown.
-        color: one colour for all boxes, of any form matplotlib knows, in place of that of the label.
-        linewidth: in points; None: 1.5, and thinner from 500 boxes on.
+        label_names: a dict of label -> name, or a list of names. If given, a legend lists the labels that are shown.
+        color: one colour for all boxes, in any form that matplotlib knows, instead of the colours of labels.
+        linewidth: in points; None: 1.5, and thinner for 500 boxes or more.
         box_format: "xyxy", "xywh" or "cxcywh".
-        ax: where to draw, None for a new figure.
+        ax: the ax to draw on, None for a new figure.
 
     Returns:
         The ax.
@@ -88,22 +89,23 @@ def plot_before_after(
     box_format: BoxFormatName = "xyxy",
     axes: Sequence[Axes] | Array | None = None,
 ) -> Array:
-    """Draw the raw boxes, and beside them what a suppression keeps, each as `plot_boxes` does, and say how many.
+    """Draw the raw boxes and, next to them, the boxes that a suppression keeps, with their numbers.
 
-    Both have the same limits, colours and scale of opacity; after Soft-NMS the kept boxes have their lowered scores.
+    Each panel is drawn by `plot_boxes`, with the same limits, colours and scale of opacity. After Soft-NMS, kept boxes
+    have their lowered scores.
 
     Args:
         boxes: (N, 4), arrays, lists or CPU tensors, in pixels.
         scores: (N,).
         suppression: a `Suppression` or its notation, such as "hnms:0.73/1+nms:0.5".
-        labels: (N,) whole numbers or None. Boxes of different labels never meet.
-        image: as `plot_boxes`, and so are label_names, color, linewidth and box_format. The linewidth of each panel
-            goes by its number of boxes.
+        labels: (N,) whole numbers or None. Boxes with different labels are never compared.
+        image: as in `plot_boxes`, like label_names, color, linewidth and box_format. The default linewidth of each
+            panel depends on its number of boxes.
         label_names: label -> name, for a legend.
         color: one colour for all boxes.
         linewidth: in points.
         box_format: "xyxy", "xywh" or "cxcywh".
-        axes: two, or None for a new figure.
+        axes: two axes, or None for a new figure.
 
     Returns:
         An array of the two axes.
@@ -138,7 +140,7 @@ def plot_before_after(
 
 
 class _Checked(NamedTuple):
-    """The boxes of a picture."""
+    """The checked boxes of a plot."""
 
     corners: Array  # (N, 4) xyxy
     scores: Array | None
@@ -163,9 +165,9 @@ def _drawn(
     linewidth: float | None,
     ax: Axes | None,
 ) -> Axes:
-    """Draw these rows of the boxes, with their own scores or with final ones."""
+    """Draw these rows of the boxes, with their own scores or the final ones."""
     if color is not None and not is_color_like(color):
-        raise ValueError(f"color must be a colour of matplotlib, such as 'red' or '#ff8800', got {color!r}")
+        raise ValueError(f"color must be a matplotlib colour, such as 'red' or '#ff8800', got {color!r}")
     if linewidth is None:
         linewidth = float(np.clip(1.5 * (500 / max(len(rows), 1)) ** 0.3, 0.35, 1.5))
     linewidth = checks.width_value("linewidth", linewidth)
@@ -216,7 +218,7 @@ def _drawn(
 
 
 def _opacity(scores: Array, all_scores: Array) -> Array:
-    """From the faintest to 1, by the score itself where all are in [0, 1], else from the lowest to the highest."""
+    """Opacities from the faintest to 1: by the score if all are in [0, 1], otherwise from the lowest to the highest."""
     low, high = 0.0, 1.0
     if len(all_scores) and not (all_scores.min() >= 0 and all_scores.max() <= 1):
         low, high = float(all_scores.min()), float(all_scores.max())
@@ -225,7 +227,7 @@ def _opacity(scores: Array, all_scores: Array) -> Array:
 
 
 def _extent(corners: Array, picture: Array | None) -> tuple[float, float, float, float]:
-    """Left, top, width and height of what is in view: the image, or the boxes and a margin."""
+    """Left, top, width and height of the view: the image, or the boxes with a margin."""
     if picture is not None:
         return 0.0, 0.0, float(picture.shape[1]), float(picture.shape[0])
     if not len(corners):
@@ -238,7 +240,7 @@ def _extent(corners: Array, picture: Array | None) -> tuple[float, float, float,
 
 
 def _picture(image: Any) -> Array | None:
-    """An image of any kind as an array, of uint8 or of floats in [0, 1]."""
+    """Convert an image of any kind to an array of uint8 or of floats in [0, 1]."""
     if image is None:
         return None
     if isinstance(image, str | PathLike):

@@ -1,4 +1,4 @@
-"""The cell of a box, the grid around it and the boxes in it."""
+"""Plot the cell of a box, the grid around it and the boxes in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hashnms.hashing import IoUHash, hash_family, iou_lower_bound
 from hashnms.plot import checks
 from hashnms.plot.axes import COLORS, counted, darker, new_ax
 
-_GRID_REACH = 12  # cells on either side of a box's own: beyond, small cells would be a grey area
+_GRID_REACH = 12  # cells on each side of the box's own: with more, small cells would be a grey area
 
 
 def plot_cells(
@@ -34,23 +34,24 @@ def plot_cells(
     box_format: BoxFormatName = "xyxy",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the cell that IoUHash puts a box in, and which other boxes are in it: what HNMS takes for one object.
+    """Draw the IoUHash cell of a box and the other boxes in it, which HNMS treats as one object.
 
-    The size of a box gives its size class (i, j), and that the grid of cells for its centre. Drawn are this grid, the
-    box's own cell (m, n) filled, and the boxes whose centres are in view: in colour those in the cell, dashed those of
-    the same size class in another cell, dotted those of another size class, which have another grid. All boxes of the
-    cell cover the dark rectangle and stay within the light one: hence the IoU that any two of them have at least.
+    The size of a box gives its size class (i, j), which gives the grid of cells for its centre. The plot shows this
+    grid, the box's own cell (m, n), filled, and the boxes whose centres are in view. Boxes in the cell are coloured.
+    Boxes of the same size class in another cell are dashed. Boxes of another size class, which have another grid, are
+    dotted. All boxes of the cell cover the dark rectangle and stay within the light one, which bounds the IoU of any
+    two of them from below.
 
-    With several hashes, each has its shifted grid and own colour: a box has the colour of the first hash that puts it
-    into one cell with the given box. Each hash of HNMS removes all but the best box of a cell.
+    With several hashes, each has its own shifted grid and colour. A box has the colour of the first hash that puts it
+    into the same cell as the given box. Each hash of HNMS keeps only the best box of a cell.
 
     Args:
         boxes: (4,) or (N, 4), arrays, lists or CPU tensors.
         row: the row of the box whose cell is drawn. It must have an area.
-        alpha: in (0, 1), as in `hnms`; the greater, the smaller the cells.
-        num_hashes: how many hash functions, as in `hnms`, at most 10.
+        alpha: in (0, 1), as in `hnms`; a greater alpha means smaller cells.
+        num_hashes: the number of hash functions, as in `hnms`, at most 10.
         box_format: "xyxy", "xywh" or "cxcywh".
-        ax: where to draw, None for a new figure.
+        ax: the ax to draw on, None for a new figure.
 
     Returns:
         The ax. Its title has the code (i, j, m, n) of the first hash.
@@ -65,7 +66,7 @@ def plot_cells(
     checks.box_with_area(given, corners, row)
     codes = [one(given, box_format=box_format) for one in family]
     cells = [_Cell.of(one, code[row].tolist()) for one, code in zip(family, codes, strict=True)]
-    met_by = np.full(len(given), -1)  # the first hash that puts a box into one cell with ours
+    met_by = np.full(len(given), -1)  # the first hash that puts a box into the same cell as ours
     for k in reversed(range(len(family))):
         met_by[(codes[k] == codes[k][row]).all(axis=1)] = k
     same_size = (codes[0][:, :2] == codes[0][row, :2]).all(axis=1)
@@ -85,25 +86,25 @@ def plot_cells(
         cell_keys += _draw_cell(ax, cell, (left, right, top, bottom), COLORS[k], None if len(cells) == 1 else k + 1)
     others = (met_by < 0) & in_view
     dotted, dashed = ({"color": "0.6", "linestyles": style, "linewidths": 0.9} for style in ("dotted", "dashed"))
-    groups: list[tuple[Array, str, dict[str, Any]]] = [(others, "in no cell with it", dashed)]
+    groups: list[tuple[Array, str, dict[str, Any]]] = [(others, "in no common cell", dashed)]
     if len(cells) == 1:
         groups = [
             (others & ~same_size, "of another size class", dotted),
-            (others & same_size, "of this size class, in another cell", dashed),
+            (others & same_size, "of the same size class, in another cell", dashed),
         ]
     for k in reversed(range(len(cells))):
-        in_cell = "in the cell too" if len(cells) == 1 else f"in its cell of hash {k + 1} too"
+        in_cell = "in the cell" if len(cells) == 1 else f"in its cell of hash {k + 1}"
         groups.append(((met_by == k) & (np.arange(len(given)) != row), in_cell, {"color": darker(COLORS[k])}))
     for rows, what, style in groups:
         name = f"{counted(rows.sum(), 'box')} {what}"
-        if rows.any() and "too" in what:
-            name += f", IoU {pairwise_iou(corners[[row]], corners[rows]).min():.2f} or more"
+        if rows.any() and (met_by[rows] >= 0).all():
+            name += f", IoU >= {pairwise_iou(corners[[row]], corners[rows]).min():.2f}"
         box_keys += _draw_outlines(ax, corners[rows], centers[rows], name, style)
     box_keys += _draw_outlines(ax, corners[[row]], centers[[row]], "the box", {"color": "black", "linewidths": 2.2})
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     code = ", ".join(map(str, codes[0][row].tolist()))
     bound = iou_lower_bound(alpha)
-    ax.set_title(f"alpha {alpha:g}: code ({code})\ntwo boxes of a cell have IoU {bound:.3f} or more", fontsize="medium")
+    ax.set_title(f"alpha {alpha:g}: code ({code})\ntwo boxes of a cell have IoU >= {bound:.3f}", fontsize="medium")
     keys = [*box_keys[::-1], *cell_keys[::-1]] if len(cells) == 1 else [*box_keys[::-1], *cell_keys]
     ax.legend(handles=keys, loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=2, fontsize="small", frameon=False)
     return ax
@@ -113,17 +114,17 @@ class _Side(NamedTuple):
     """One dimension of a cell."""
 
     step: float  # the size of the cells of the centre, delta (Eqn. 4)
-    low: float  # the edges of the box's own
+    low: float  # the edges of the box's own cell
     high: float
-    core: tuple[float, float]  # what all boxes of the cell cover; the first is above the second if there is nothing
-    hull: tuple[float, float]  # what no box of the cell goes beyond
+    core: tuple[float, float]  # covered by all boxes of the cell; empty if the first is above the second
+    hull: tuple[float, float]  # no box of the cell goes beyond
 
     @classmethod
     def of(cls, alpha: float, origin: float, shift: float, i: int, m: int) -> _Side:
         size = origin / alpha**i  # Eqn. 1
         step = size * (1 - alpha) / (1 + alpha)
         low, high = (m + shift - 0.5) * step, (m + shift + 0.5) * step
-        least, most = size * math.sqrt(alpha) / 2, size / math.sqrt(alpha) / 2  # half of the sizes of class i
+        least, most = size * math.sqrt(alpha) / 2, size / math.sqrt(alpha) / 2  # half the sizes of class i
         return cls(step, low, high, (high - least, low + least), (low - most, high + most))
 
 
@@ -141,13 +142,13 @@ class _Cell(NamedTuple):
 
 
 def _draw_cell(ax: Axes, cell: _Cell, view: tuple[float, ...], color: Any, number: int | None) -> list[Any]:
-    """The grid around a cell and the cell, filled; of a single hash also what its boxes cover and stay within."""
+    """Draw the grid around a cell, and the cell filled; for a single hash, also the area its boxes cover and reach."""
     x, y = cell
     keys = []
     if number is None:
         for (left, right), (top, bottom), opacity, name in (
-            (x.hull, y.hull, 0.08, "what no box of the cell goes beyond"),
-            (x.core, y.core, 0.14, "what all boxes of the cell cover"),
+            (x.hull, y.hull, 0.08, "no box of the cell goes beyond"),
+            (x.core, y.core, 0.14, "covered by all boxes of the cell"),
         ):
             if left < right and top < bottom:
                 area = Rectangle((left, top), right - left, bottom - top, fc=color, alpha=opacity, lw=0, label=name)
@@ -158,7 +159,7 @@ def _draw_cell(ax: Axes, cell: _Cell, view: tuple[float, ...], color: Any, numbe
     segments = [[(edge, ends_y[0]), (edge, ends_y[1])] for edge in edges_x]
     segments += [[(ends_x[0], edge), (ends_x[1], edge)] for edge in edges_y]
     ax.add_collection(LineCollection(segments, colors=[(*color, 0.35)], linewidths=0.6), autolim=False)
-    name = "its cell: the centre is in it" if number is None else f"its cell of hash {number}"
+    name = "its cell: contains the centre" if number is None else f"its cell of hash {number}"
     filled = Rectangle((x.low, y.low), x.high - x.low, y.high - y.low, fc=(*color, 0.45), ec=color, label=name)
     return [*keys, ax.add_patch(filled)]
 
@@ -171,7 +172,7 @@ def _grid_edges(side: _Side, least: float, most: float) -> list[float]:
 
 
 def _draw_outlines(ax: Axes, corners: Array, centers: Array, name: str, style: dict[str, Any]) -> list[Any]:
-    """Boxes and their centres; a key for the legend if there are any."""
+    """Draw boxes and their centres; return a legend entry if there are any."""
     if not len(corners):
         return []
     style = {"linewidths": 1.2, **style}

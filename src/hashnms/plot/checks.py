@@ -1,4 +1,4 @@
-"""Argument checks of the pictures and their messages; those of all others are in `_validate`."""
+"""Argument checks for plots, and their messages; all others are in `_validate`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def box_or_boxes_array(boxes: Any) -> Array:
 
 
 def box_with_area(boxes: Array, corners: Array, row: int) -> None:
-    """Say that the box of this row has no area, if so."""
+    """Raise an error if the box of this row has no area."""
     if not (corners[row, 2:] > corners[row, :2]).all():
-        raise ValueError(f"boxes must have an area in row {row}, whose cell is drawn, got {boxes[row].tolist()}")
+        raise ValueError(f"boxes must have area in row {row}, whose cell is drawn, got {boxes[row].tolist()}")
 
 
 def row_value(row: Any, boxes: Array) -> int:
-    """The row of one of the boxes."""
+    """The index of one of the boxes."""
     if not len(boxes):
-        raise ValueError("boxes must be at least one, got none")
+        raise ValueError("boxes must have at least one box, got none")
     return count_value("row", row, least=0, most=len(boxes) - 1)
 
 
 def keep_array(keep: Any, num_boxes: int) -> Array:
-    """Indices of boxes as a contiguous int64 array; None: of all."""
+    """Indices of boxes as a contiguous int64 array; None means all."""
     if keep is None:
         return np.arange(num_boxes)
     array = _as_array("keep", keep)
     if array.dtype.kind == "b":
-        raise TypeError("keep must be indices, got bools: np.flatnonzero(keep) has their indices")
+        raise TypeError("keep must be indices, got bools: np.flatnonzero(keep) gives the indices")
     if array.ndim != 1:
         raise ValueError(f"keep must have shape (M,), got {array.shape}")
     rows = labels_array(array, len(array), "keep")
@@ -85,7 +85,7 @@ def width_value(name: str, width: Any) -> float:
 
 
 def alphas_array(name: str, alphas: Any) -> Array:
-    """Any number of alphas."""
+    """A list of alphas."""
     if isinstance(alphas, str) or not isinstance(alphas, Iterable):
         raise TypeError(f"{name} must be a list of numbers in (0, 1), got {alphas!r}")
     fits = "numbers in (0, 1)"
@@ -100,8 +100,8 @@ def instance_value(name: str, value: Any, kind: type[Instance]) -> Instance:
 
 
 def instances_list(name: str, values: Any, kind: type[Instance], count: int) -> list[Instance]:
-    """So many values of this type."""
-    need = f"{name} must be {count} of type {kind.__name__}"
+    """`count` values of this type."""
+    need = f"{name} must be {count} values of type {kind.__name__}"
     if not isinstance(values, Iterable):
         raise TypeError(f"{need}, got {values!r}")
     given = list(values.ravel() if isinstance(values, np.ndarray) else values)

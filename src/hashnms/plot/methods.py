@@ -1,4 +1,4 @@
-"""Methods: the bound of HNMS over alpha, and what methods cost and are worth."""
+"""Plot the bound of HNMS over alpha, and the cost and quality of methods."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hashnms.pipeline import Suppression
 from hashnms.plot import checks
 from hashnms.plot.axes import darker, new_ax
 
-_AXIS_NAMES = {"ms": "ms an image", "map_50": "mAP@0.5", "map": "mAP", "kept": "boxes kept"}
+_AXIS_NAMES = {"ms": "ms per image", "map_50": "mAP@0.5", "map": "mAP", "kept": "boxes kept"}
 
-#: Where a name may stand beside its point: the best first.
+#: Where a name may be placed around its point: the best first.
 _AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 _ALIGNED = {1: "left", 0: "center", -1: "right"}
 _ALIGNED_UP = {1: "bottom", 0: "center", -1: "top"}
@@ -29,12 +29,12 @@ _ALIGNED_UP = {1: "bottom", 0: "center", -1: "top"}
 def plot_bound(
     *, alphas: Iterable[float] | None = None, mark: Iterable[float] = (0.7, 0.73), ax: Axes | None = None
 ) -> Axes:
-    """Draw the IoU that two boxes of one cell have at least, over alpha: `iou_lower_bound`, the paper's figure.
+    """Draw `iou_lower_bound`, the least IoU of two boxes in one cell, over alpha, as in the paper's figure.
 
     Args:
         alphas: each in (0, 1); None: 0.01 to 0.99.
-        mark: alphas that get a point with its value in the legend.
-        ax: where to draw, None for a new figure.
+        mark: alphas that get a point, with its value in the legend.
+        ax: the ax to draw on, None for a new figure.
 
     Returns:
         The ax. Its first line is the curve, the others are the points.
@@ -46,7 +46,7 @@ def plot_bound(
     points = checks.alphas_array("mark", mark)
     ax = new_ax(7.0, 4.2) if ax is None else ax
     checks.instance_value("ax", ax, Axes)
-    ax.plot(curve, [iou_lower_bound(alpha) for alpha in curve.tolist()], label="lowest IoU of two boxes of a cell")
+    ax.plot(curve, [iou_lower_bound(alpha) for alpha in curve.tolist()], label="least IoU of two boxes in a cell")
     for alpha in points.tolist():
         bound = iou_lower_bound(alpha)
         ax.plot(alpha, bound, "o", markersize=4, label=f"alpha {alpha:g}: {bound:.4f}")
@@ -59,17 +59,18 @@ def plot_bound(
 def plot_tradeoff(
     rows: Iterable[Mapping[str, Any]], *, x: str = "ms", y: str = "map_50", ax: Axes | None = None
 ) -> Axes:
-    """Draw methods as points: what they cost on a logarithmic x axis, how good they are on the y axis.
+    """Draw methods as points: their cost on a logarithmic x axis, their quality on the y axis.
 
-    Each point has its method beside it. Methods of one family, the same steps with other numbers (`hnms:0.7/1` and
-    `hnms:0.7/2`), have one colour and are joined by a line, in the order of their numbers. What is no notation of a
-    `Suppression` is a family by its whole name, joined in the order of the rows.
+    Each point is labelled with its method. Methods of one family, with the same steps but other numbers (`hnms:0.7/1`
+    and `hnms:0.7/2`), have one colour and are joined by a line, in the order of their numbers. A name that is not a
+    notation of a `Suppression` is a family of its own, joined in the order of the rows.
 
     Args:
-        rows: dicts with "method", a string, and two finite numbers by the names x and y; that of x is above 0.
-        x: the name of what is drawn on the x axis.
-        y: the name of what is drawn on the y axis.
-        ax: where to draw, None for a new figure.
+        rows: dicts with "method", a string, and two finite numbers under the names `x` and `y`; the first must be above
+            0.
+        x: the name of the value on the x axis.
+        y: the name of the value on the y axis.
+        ax: the ax to draw on, None for a new figure.
 
     Returns:
         The ax. It has one line for each family, in the order of the rows.
@@ -103,7 +104,7 @@ def plot_tradeoff(
 
 
 def _family(method: str) -> tuple[Any, tuple[float, ...]]:
-    """The steps of a method and the names in them, which are its family, and its numbers."""
+    """The family of a method, which is its steps and the names in them, and its numbers."""
     try:
         steps = Suppression.parse(method).steps
     except ValueError:
@@ -114,8 +115,8 @@ def _family(method: str) -> tuple[Any, tuple[float, ...]]:
 
 
 def _label_points(ax: Axes, points: list[tuple[str, Sequence[float], Any]]) -> None:
-    """Write the name of each point beside it: where it hides no point and no other name, else where it hides least."""
-    ax.figure.figure.draw_without_rendering()  # the layout, so that places are known
+    """Write the name of each point next to it, where it hides no or the fewest points and names."""
+    ax.figure.figure.draw_without_rendering()  # computes the layout, so that positions are known
     pixel = ax.figure.dpi / 72
     frame = np.array(ax.get_window_extent().extents)
     places = ax.transData.transform([point for _, point, _ in points] or np.empty((0, 2)))
@@ -140,14 +141,14 @@ def _label_points(ax: Axes, points: list[tuple[str, Sequence[float], Any]]) -> N
             )
             beyond = np.clip(frame[:2] - box[:2], 0, None).sum() + np.clip(box[2:] - frame[2:], 0, None).sum()
             choices.append((hidden.sum() + 100 * beyond, reach, across, up, box))
-        _, reach, across, up, box = min(choices, key=lambda choice: choice[0])  # the first of equals: the nearest
+        _, reach, across, up, box = min(choices, key=lambda choice: choice[0])  # of equals, the nearest
         taken = np.concatenate([taken, [box]])
         text.set(position=(reach * across, reach * up), ha=_ALIGNED[across], va=_ALIGNED_UP[up])
         text.arrow_patch.set_visible(reach > 6)
 
 
 def _set_log_ticks(axis: Any, values: list[float]) -> None:
-    """Plain numbers, and enough of them where the values are close to each other."""
+    """Use plain numbers as ticks, and enough of them if values are close to each other."""
     decades = math.log10(max(values) / min(values)) if values else 0.0
     subs = (1.0,) if decades > 3 else (1.0, 2.0, 5.0) if decades > 0.5 else np.arange(1.0, 10.0, 0.5)
     axis.set_major_locator(LogLocator(subs=subs))

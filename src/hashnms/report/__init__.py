@@ -1,4 +1,4 @@
-"""One self-contained HTML page about suppressions: a table, plots, and a viewer of what each box was removed by.
+"""One self-contained HTML page about suppressions: a table, plots, and a viewer that shows what removed each box.
 
 >>> from hashnms import Suppression
 >>> from hashnms.report import outcome_of

@@ -1,4 +1,4 @@
-// What the viewer's controls, the pointer and the keys do; and the start.
+// The viewer's controls, pointer and keys; and the start.
 
 function choose(i) {
   choice.chosen = i;
@@ -41,7 +41,7 @@ function setLeast() {
 async function setMethod(method) {
   const mine = ++turn;
   const outcome = method === null ? { suppressor: null, scores: null, boxes: view.picture } : await loadOutcome(view.picture, method);
-  if (mine !== turn) return; // another choice was made meanwhile
+  if (mine !== turn) return; // another choice was made in the meantime
   Object.assign(view, { method, suppressor: outcome.suppressor, finals: outcome.scores, boxes: outcome.boxes });
   byId("method").value = method === null ? "" : String(method);
   markRow(method);
@@ -50,7 +50,7 @@ async function setMethod(method) {
   refresh();
 }
 
-// Of a crowd the best boxes are shown first: all at once hide each other.
+// In a crowd only the best boxes are shown at first: all at once would hide each other.
 function startingShare({ count, scores, order, low, high }) {
   if (count <= 5000) return 0;
   return Math.min(999, Math.ceil((1000 * (scores[order[count - 2000]] - low)) / (high - low || 1)));
@@ -233,7 +233,7 @@ async function start() {
   draw();
 }
 
-// For tests and the curious; numbers only.
+// For tests and inspection; numbers only.
 window.hashnmsReport = {
   ready: start().catch(fail),
   state: () => ({ ...place, ...choice, method: view.method, mode: view.mode, picture: view.picture?.place, shown: Number(frame.dataset.shown), drawMs }),

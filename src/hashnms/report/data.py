@@ -1,4 +1,4 @@
-"""What a report is about, as plain values: methods, pictures with their boxes, and what each method kept of them."""
+"""The content of a report as plain values: methods, pictures with their boxes, and the boxes each method kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from hashnms import _validate
 
-#: Media type -> what a file of it starts with. All else, SVG above all, could hold scripts or is shown by no browser.
+#: Media type -> the first bytes of such a file. Other types, above all SVG, could contain scripts or are not shown by
+#: browsers.
 IMAGE_STARTS = {"image/jpeg": b"\xff\xd8\xff", "image/png": b"\x89PNG\r\n\x1a\n", "image/webp": b"RIFF"}
 
 
@@ -21,10 +22,10 @@ class Method:
     """One suppression on all data: a row of the table and a point in the plots.
 
     Args:
-        name: its notation, e.g. "hnms:0.73/1+nms:0.5".
+        name: the notation, e.g. "hnms:0.73/1+nms:0.5".
         values: the columns of the table, None where unknown. The page knows `kept`, `ms`, `speed_up`, and shares in
             [0, 1] such as `agreement`, `recall`, `precision`, `map`, `map_50`; others are shown as plain numbers.
-        parameters: alpha and the like, see `parameters_of`.
+        parameters: the method's numbers, such as alpha, see `parameters_of`.
     """
 
     name: str
@@ -34,13 +35,13 @@ class Method:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One method on one picture of N boxes; see `outcome_of`.
+    """The result of one method on one picture with N boxes; see `outcome_of`.
 
     Args:
         keep: (N,) bools, whether a box is kept.
-        suppressor: (N,) integers, the kept box that removed it, itself if kept, -1 if unknown or no box did.
-        scores: (N,) final scores where the method changes them, else None. Those of removed boxes are not shown.
-        boxes: (N, 4) final xyxy boxes where the method changes them, else None, likewise; shown as float32.
+        suppressor: (N,) integers: the kept box that removed a box, the box itself if kept, -1 if unknown or no box did.
+        scores: (N,) final scores if the method changes them, otherwise None. Scores of removed boxes are not shown.
+        boxes: (N, 4) final xyxy boxes if the method changes them, otherwise None. Shown as float32.
     """
 
     keep: NDArray[np.bool_]
@@ -63,7 +64,7 @@ class Outcome:
         if bad.any():
             row = int(bad.argmax())
             raise ValueError(
-                "suppressor must be the box itself if it is kept, else a kept box or -1, "
+                "suppressor must be the box itself if it is kept, otherwise a kept box or -1, "
                 f"got {suppressor[row]} in row {row} ({bad.sum()} in all)"
             )
         scores = None if self.scores is None else _validate.scores_array(self.scores, len(keep))
@@ -77,19 +78,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Picture:
-    """One image with its raw boxes and what each method kept of them.
+    """One image with its raw boxes and the boxes that each method kept.
 
     Args:
-        name: what it is chosen by.
-        width: of the image in the unit of the boxes; height likewise.
-        height: of the image in the unit of the boxes.
+        name: the name in the list of pictures.
+        width: the width of the image, in the unit of the boxes.
+        height: the height of the image, in the unit of the boxes.
         boxes: (N, 4) xyxy, shown as float32.
         scores: (N,).
-        labels: (N,) integers or None: the class.
-        label_names: the name of class k at place k; classes beyond are shown by their number.
-        outcomes: name of a method -> its `Outcome`.
-        image: a JPEG, PNG or WebP file's bytes, or None: boxes on an empty ground.
-        media_type: of image; None to tell by its bytes.
+        labels: (N,) integers, the class of each box, or None.
+        label_names: the name of class k at index k; classes without a name are shown as numbers.
+        outcomes: the name of a method -> its `Outcome`.
+        image: the bytes of a JPEG, PNG or WebP file, or None for an empty background.
+        media_type: the type of `image`; None to detect it from the bytes.
     """
 
     name: str
@@ -115,24 +116,24 @@ class Picture:
         if labels is None:
             labels = np.zeros(len(boxes), np.int32)
         if len(labels) and not -(2**31) <= labels.min() <= labels.max() < 2**31:
-            raise ValueError(f"labels must fit 32 bits, got {labels.min()} to {labels.max()}")
+            raise ValueError(f"labels must fit into 32 bits, got {labels.min()} to {labels.max()}")
         for method, outcome in self.outcomes.items():
             if len(outcome.keep) != len(boxes):
-                raise ValueError(f"outcome of {method!r} must be of {len(boxes)} boxes, got {len(outcome.keep)}")
+                raise ValueError(f"outcome of {method!r} must have {len(boxes)} boxes, got {len(outcome.keep)}")
         media_type = None if self.image is None else image_type(self.image, self.media_type)
         _set(self, boxes=boxes, scores=scores, labels=labels.astype(np.int32), media_type=media_type)
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that is on the page.
+    """The whole content of the page.
 
     Args:
-        title: of the page.
-        subtitle: a line below it: the data, the machine.
-        methods: rows of the table; names are distinct.
-        pictures: what the viewer shows.
-        boxes_per_image: "raw" and names of methods -> how many boxes each image has, for the histograms.
+        title: the title of the page.
+        subtitle: a line below the title, e.g. the data and the machine.
+        methods: the rows of the table; names must be distinct.
+        pictures: the pictures that the viewer shows.
+        boxes_per_image: "raw" or the name of a method -> the number of boxes in each image, for the histograms.
     """
 
     title: str
@@ -149,11 +150,11 @@ class Report:
         for picture in self.pictures:
             unknown = [name for name in picture.outcomes if name not in names]
             if unknown:
-                raise ValueError(f"outcomes of picture {picture.name!r} must be of the methods, got {unknown[0]!r}")
+                raise ValueError(f"outcomes of picture {picture.name!r} must be of known methods, got {unknown[0]!r}")
 
 
 def image_type(image: bytes, media_type: str | None = None) -> str:
-    """The media type that an image's first bytes tell, which must be the given one if there is one.
+    """Detect the media type of an image from its first bytes, and check that it is `media_type`, if given.
 
     >>> image_type(bytes.fromhex("ffd8ffe0"))
     'image/jpeg'
@@ -170,7 +171,7 @@ def image_type(image: bytes, media_type: str | None = None) -> str:
 
 
 def _shown_boxes(boxes: Any) -> NDArray[np.float32]:
-    """Boxes as the page has them."""
+    """Boxes as the page stores them."""
     with np.errstate(over="ignore"):
         shown = _validate.boxes_array(boxes).astype(np.float32)
     _validate.legal_rows(shown, "xyxy")
@@ -178,6 +179,6 @@ def _shown_boxes(boxes: Any) -> NDArray[np.float32]:
 
 
 def _set(value: Any, **fields: Any) -> None:
-    """While it is being made: it is frozen."""
+    """Set fields of a frozen dataclass while it is being made."""
     for name, content in fields.items():
         object.__setattr__(value, name, content)

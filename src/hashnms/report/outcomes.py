@@ -1,4 +1,4 @@
-"""What a suppression does to the boxes of one image, box by box: kept, or removed by which."""
+"""What a suppression does to each box of one image: kept, or removed by which box."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from hashnms.steps import Hnms, Nms, Step, Wbf
 
 Array = NDArray[Any]
 
-#: Not a box's row: it fell to a score threshold or limit; or no single box removed it.
+#: Values that are not rows: removed by a score threshold or limit; or not removed by a single box.
 _LIMIT, _NO_ONE = -1, -2
 
-#: Boxes that are compared at a time with the kept boxes around them: (_BLOCK, kept) IoUs are all the memory it takes.
+#: This many boxes are compared at a time with the kept boxes around them: memory is (_BLOCK, kept) IoUs.
 _BLOCK = 128
 
 
 def outcome_of(
     suppression: Suppression | str, boxes: ArrayLike, scores: ArrayLike, labels: ArrayLike | None = None
 ) -> Outcome:
-    """Run a suppression on one image's boxes, step by step, and find the kept box that removed each removed one.
+    """Run a suppression on the boxes of one image, and find the kept box that removed each removed box.
 
-    That box is known where `Nms`, `Hnms`, `Nmm`, `Vote` or `Wbf` removed the box in favour of one that is kept in the
-    end. It is -1 where a limit or score threshold removed the box, or the box that removed it. Else (`SoftNms`, or a
-    remover that was itself removed by a later step) it is the kept box of its label with a higher or equal raw score
-    that overlaps it most, the better score and then the lower row among equals, and -1 if none overlaps it.
+    The suppressor is known where `Nms`, `Hnms`, `Nmm`, `Vote` or `Wbf` removed the box for one that is kept in the end.
+    It is -1 where a limit or score threshold removed the box, or removed its suppressor. In other cases (`SoftNms`, or
+    a suppressor that a later step removed), it is the kept box that overlaps it most, among those with the same label
+    and at least its raw score. Ties go to the higher score, then to the lower row. It is -1 if no such box overlaps it.
 
     Args:
         suppression: a `Suppression` or its notation.
@@ -42,8 +42,8 @@ def outcome_of(
         labels: (N,) integers or None.
 
     Returns:
-        `Outcome`, whose `scores` are None unless a step changes scores, and its `boxes` likewise. 45,000 boxes take
-        under a second, O(N) memory.
+        An `Outcome`. Its `scores` and `boxes` are None unless a step changes them. 45,000 boxes take under a second;
+        memory is O(N).
 
     >>> boxes = [[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]]
     >>> outcome_of("nms:0.5+limit:1", boxes, [0.75, 0.875, 0.5]).suppressor
@@ -81,8 +81,8 @@ def _with_rows(values: Array, rows: Array, new: Array) -> Array:
 
 
 def _remover(step: Step, keep: Array, boxes: Array, scores: Array, labels: Array) -> Array | int:
-    """Of each box the one that removed it or took it in, itself if it is kept; or why that is not known."""
-    if isinstance(step, Nms):  # or one that merges what it suppresses
+    """For each box, the box that removed or absorbed it, or the box itself if kept; or why that is not known."""
+    if isinstance(step, Nms):  # or a subclass that merges what it suppresses
         suppressor: Array = suppressor_of(boxes, scores, **asdict(step), labels=labels)
         return suppressor
     if isinstance(step, Hnms):
@@ -94,7 +94,7 @@ def _remover(step: Step, keep: Array, boxes: Array, scores: Array, labels: Array
 
 
 def parameters_of(suppression: Suppression | str) -> dict[str, float]:
-    """The numbers in a suppression's steps, for `Method.parameters`; of a name that comes twice the first.
+    """The numbers in a suppression's steps, for `Method.parameters`; if a name comes twice, the first.
 
     >>> parameters_of("top:9000+hnms:0.73/1+nms:0.5")
     {'k': 9000, 'alpha': 0.73, 'num_hashes': 1, 'iou_threshold': 0.5}
@@ -108,13 +108,13 @@ def parameters_of(suppression: Suppression | str) -> dict[str, float]:
 
 
 def _hnms_remover(step: Hnms, boxes: Array, scores: Array, labels: Array) -> Array:
-    """Of each box the one that won its cell, with the hash that removed it; itself if it is kept."""
+    """For each box, the winner of its cell under the hash that removed it; the box itself if kept."""
     remover = np.arange(len(boxes))
     left = remover.copy()
     for iou_hash in hash_family(step.alpha, step.num_hashes):
         cells = np.column_stack([iou_hash(boxes[left]), labels[left]])
         has_area = (boxes[left, 2:] > boxes[left, :2]).all(axis=1)
-        own_cell = np.where(has_area, 0, 1 + np.arange(len(left)))  # a box without area meets none
+        own_cell = np.where(has_area, 0, 1 + np.arange(len(left)))  # a box without area shares no cell
         order = np.lexsort((left, -scores[left].astype(np.float64), own_cell, *cells.T))
         in_order = np.column_stack([cells, own_cell])[order]
         starts = np.concatenate([[True], (in_order[1:] != in_order[:-1]).any(axis=1)])[: len(order)]
@@ -125,10 +125,10 @@ def _hnms_remover(step: Hnms, boxes: Array, scores: Array, labels: Array) -> Arr
 
 
 def _kept_remover(keep: Array, remover: Array, boxes: Array, scores: Array, labels: Array) -> Array:
-    """The suppressor that `outcome_of` promises, from what removed each box."""
+    """The suppressor as `outcome_of` defines it, from the box that removed each box."""
     suppressor = remover.copy()
     removed = np.flatnonzero(remover >= 0)
-    gone = removed[~keep[remover[removed]]]  # removed by a box that was removed in its turn
+    gone = removed[~keep[remover[removed]]]  # removed by a box that was itself removed
     suppressor[gone] = np.where(remover[remover[gone]] == _LIMIT, _LIMIT, _NO_ONE)
     open_rows = np.flatnonzero(suppressor == _NO_ONE)
     suppressor[open_rows] = _most_overlapping(open_rows, keep, boxes, scores, labels)
@@ -136,11 +136,11 @@ def _kept_remover(keep: Array, remover: Array, boxes: Array, scores: Array, labe
 
 
 def _most_overlapping(rows: Array, keep: Array, boxes: Array, scores: Array, labels: Array) -> Array:
-    """Of each of these rows the kept box of its label with no lower score that overlaps it most, or -1."""
+    """For each row, the most overlapping kept box with the same label and at least its score, or -1."""
     boxes, scores = boxes.astype(np.float64), scores.astype(np.float64)
     result = np.full(len(boxes), -1)
     kept = np.flatnonzero(keep)
-    kept = kept[np.lexsort((kept, -scores[kept]))]  # of equal overlaps the first is taken
+    kept = kept[np.lexsort((kept, -scores[kept]))]  # the first of equal overlaps is taken
     for label in np.unique(labels[rows]):
         of_label = rows[labels[rows] == label]
         others = kept[labels[kept] == label]
@@ -149,7 +149,7 @@ def _most_overlapping(rows: Array, keep: Array, boxes: Array, scores: Array, lab
             near = others[((boxes[others, 2:] > low) & (boxes[others, :2] < high)).all(axis=1)]
             if len(near) == 0:
                 continue
-            with np.errstate(over="ignore", invalid="ignore"):  # areas beyond doubles overlap nothing
+            with np.errstate(over="ignore", invalid="ignore"):  # boxes whose area overflows overlap nothing
                 iou = np.nan_to_num(pairwise_iou(boxes[block], boxes[near]), nan=0.0)
             iou[scores[near] < scores[block][:, None]] = 0.0
             best = iou.argmax(axis=1)
@@ -158,7 +158,7 @@ def _most_overlapping(rows: Array, keep: Array, boxes: Array, scores: Array, lab
 
 
 def _neighbours(rows: Array, boxes: Array) -> list[Array]:
-    """The rows in blocks whose boxes lie close together: in strips of y, by x within each."""
+    """Divide rows into blocks of boxes that lie close together: strips of y, sorted by x within each."""
     num_strips = max(1, round((len(rows) / _BLOCK) ** 0.5))
     by_y = rows[np.argsort(boxes[rows, 1] / 2 + boxes[rows, 3] / 2, kind="stable")]
     blocks = []

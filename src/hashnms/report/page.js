@@ -13,7 +13,7 @@ function make(tag, text, className) {
 
 // ---------------------------------------------------------------- arrays
 
-// The numbers of a block: base 64, deflated, all first bytes before all second ones and so on.
+// The numbers of a block: base 64, deflated, all first bytes, then all second bytes, and so on.
 async function numbersOf(id, Kind) {
   const text = atob(byId(id).textContent);
   const packed = new Uint8Array(text.length);

@@ -1,7 +1,7 @@
-"""Writes a report as one HTML file that needs nothing else: no network, no server.
+"""Write a report as one HTML file that needs no network and no server.
 
-All text in it comes from files and is not trusted: it is escaped here, set with `textContent` by the script, and the
-page's Content-Security-Policy lets nothing run but the page's own script.
+All text comes from files and is not trusted: it is escaped here, and the script sets it with `textContent`. The page's
+Content-Security-Policy lets only the page's own script run.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from hashnms.report.data import Picture, Report
 
 _SCRIPTS = ("page.js", "plots.js", "view.js", "viewer.js", "controls.js")
 
-#: Marks and overrides of the direction of writing: they could make a name read as another.
+#: Characters that change the direction of writing: they could make a name look like another.
 _DIRECTION = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 _IN_SCRIPT = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&"})
 
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
-    """Write the page. It is written beside and moved into place: at `path` is the old page or the new one, whole.
+    """Write the page. It is moved into place when it is complete, so `path` always holds a whole page, old or new.
 
     Raises:
-        OSError: where the folder cannot be written to; what was at `path` is still there.
+        OSError: if the folder cannot be written to; an old page at `path` stays.
     """
     path = Path(path)
     page = _page(report).encode()
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe, /dev/null
         path.write_bytes(page)
         return
-    path = Path(os.path.realpath(path))  # a link stays one
+    path = Path(os.path.realpath(path))  # a link stays a link
     beside = path.with_name(f".hashnms-{secrets.token_hex(8)}.tmp")
     try:
         with beside.open("xb") as file:
@@ -62,7 +62,7 @@ def _page(report: Report) -> str:
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"style-src '{_hash(css)}'; script-src '{_hash(js)}'"
     )
-    return Template(_asset("template.html")).substitute(  # in one pass: what is put in is not looked at again
+    return Template(_asset("template.html")).substitute(  # in one pass: inserted text is not scanned again
         policy=policy,
         title=html.escape(shown(report.title)),
         subtitle=html.escape(shown(report.subtitle)),
@@ -74,7 +74,7 @@ def _page(report: Report) -> str:
 
 
 def shown(text: Any) -> str:
-    r"""Text with each character that is unseen, or could change what is seen around it, as its escape.
+    r"""Escape each character that is invisible or could change how the text around it is displayed.
 
     >>> print(shown("a\u202eb\ud800\n"))
     a\u202eb\ud800\u000a
@@ -88,7 +88,7 @@ def shown(text: Any) -> str:
 
 
 def _about(report: Report) -> dict[str, Any]:
-    """All but the arrays and images; methods and pictures are known by their place."""
+    """Everything except arrays and images; methods and pictures are referred to by their index."""
     places = {method.name: place for place, method in enumerate(report.methods)}
     return {
         "methods": [
@@ -121,7 +121,7 @@ def _about(report: Report) -> dict[str, Any]:
 
 
 def _blocks(report: Report) -> Iterator[str]:
-    """The arrays and images, each in a script element that no browser runs, read when the picture is chosen."""
+    """The arrays and images, each in a script element that browsers do not run; read when the picture is chosen."""
     places = {method.name: place for place, method in enumerate(report.methods)}
     for number, picture in enumerate(report.pictures):
         for name, content in _contents(picture, places):
@@ -136,36 +136,36 @@ def _contents(picture: Picture, places: dict[str, int]) -> Iterator[tuple[str, s
         yield f"suppressor-{places[name]}", _packed(outcome.suppressor, "<i4")
         if outcome.scores is not None:
             yield f"scores-{places[name]}", _packed(outcome.scores, "<f4")
-        if outcome.boxes is not None:  # of the kept rows
+        if outcome.boxes is not None:  # only of kept rows
             yield f"boxes-{places[name]}", _packed(outcome.boxes[outcome.keep].T, "<f4")
     if picture.image is not None:
         yield "image", f"data:{picture.media_type};base64,{base64.b64encode(picture.image).decode()}"
 
 
 def _packed(array: Any, dtype: str) -> str:
-    """Numbers of four bytes: all first bytes, all second ones, ... (like goes with like), deflated, in base 64."""
+    """Four-byte numbers, compressed: all first bytes, then all second bytes, ..., deflated, in base 64."""
     numbers = np.ascontiguousarray(array, dtype).reshape(-1)
     planes = numbers.view(np.uint8).reshape(-1, 4).T.tobytes()
     return base64.b64encode(zlib.compress(planes, 6)).decode()
 
 
 def _number(value: Any) -> float | int | None:
-    """A number as JSON has it; None for one that is not finite."""
+    """A number for JSON; None if it is not finite."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _json(value: Any) -> str:
-    r"""JSON that may stand in a script element: in ASCII, with `<`, `>` and `&` escaped."""
+    r"""JSON that is safe in a script element: ASCII, with `<`, `>` and `&` escaped."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)
 
 
 def _hash(text: str) -> str:
-    """What a Content-Security-Policy allows an inline element by."""
+    """The hash by which a Content-Security-Policy allows an inline element."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _asset(name: str) -> str:
-    """A file of this package; line ends as the browser will see them, so that the hash is that of what it sees."""
+    """A file of this package, with the line ends that the browser will see and hash."""
     return files("hashnms.report").joinpath(name).read_text("utf-8").replace("\r\n", "\n")

@@ -62,7 +62,7 @@ function axes(drawing, x, xTicks, xTitle, y, yTicks, formatX, formatY, height = 
 
 const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-// Beside its point where there is room, else nowhere: the point has the name as its title, the table its colour.
+// Next to its point if there is room, otherwise not at all: the title of the point has the name, and the table the colour.
 function addLabels(drawing, points) {
   const taken = points.map(({ px, py }) => [px - 5, py - 5, px + 5, py + 5]);
   const free = (box) => box[0] >= PLOT.left - 2 && box[2] <= PLOT.width && box[1] >= 0 && taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
@@ -102,7 +102,7 @@ function plotQuality() {
   const yTicks = ticksOf(low, high);
   const digits = yTicks.length > 1 ? Math.max(0, -Math.floor(Math.log10(100 * (yTicks[1] - yTicks[0]) + 1e-12))) : 1;
   const share = decimals(Math.min(digits, 4));
-  axes(drawing, x, logTicksOf(fast, slow), "ms an image, on a log scale", y, yTicks, (tick) => plain.format(tick), (tick) => `${share.format(100 * tick)} %`);
+  axes(drawing, x, logTicksOf(fast, slow), "ms per image, on a log scale", y, yTicks, (tick) => plain.format(tick), (tick) => `${share.format(100 * tick)} %`);
   for (const point of points) {
     Object.assign(point, { px: x(point.ms), py: y(point.quality), name: point.method.name });
     addPoint(drawing, point.px, point.py, point.place, `${point.name}: ${format(point.quality)}, ${plain.format(point.ms)} ms`);
@@ -150,7 +150,7 @@ function plotCounts() {
   const greatest = all.reduce((a, b) => Math.max(a, b)) * 1.2;
   const [row, bins, left] = [46, 36, 14];
   const height = PLOT.top + series.length * row + PLOT.bottom;
-  const drawing = addPlot("counts", "Boxes an image, before and after", height);
+  const drawing = addPlot("counts", "Boxes per image, before and after", height);
   const x = logarithmic(smallest, greatest, left, PLOT.width - PLOT.right);
   const width = (PLOT.width - PLOT.right - left) / bins;
   series.forEach(({ name, method, counts }, place) => {

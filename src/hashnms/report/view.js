@@ -1,6 +1,6 @@
 // Boxes on canvases: a plain rasteriser for all boxes, and the geometry of boxes and IoUHash cells.
 
-// A colour of its own for each class, far from that of the next one.
+// A distinct colour for each class, far from that of the next class.
 function classColour(label) {
   const hue = (((label * 137.508 + 205) % 360) + 360) % 360;
   const channel = (n) => {
@@ -10,7 +10,7 @@ function classColour(label) {
   return [channel(0), channel(8), channel(4)];
 }
 
-// Without a graphics card strokeRect of 45,000 boxes took 150 to 300 ms, runs of pixels 25 to 45 (Chromium 150, 2 cores).
+// Without a graphics card, strokeRect of 45,000 boxes took 150 to 300 ms, and runs of pixels 25 to 45 ms (Chromium 150, 2 cores).
 class Raster {
   constructor(canvas) {
     this.canvas = canvas;
@@ -103,7 +103,7 @@ async function loadOutcome(picture, method) {
   return picture.outcomes.get(method);
 }
 
-// The columns of a picture's boxes, with the new boxes of a method that changes them in the kept rows.
+// The columns of a picture's boxes; kept rows have the new boxes of a method that changes them.
 async function mergedBoxes(picture, method, suppressor) {
   const merged = await numbersOf(`p${picture.place}-boxes-${method}`, Float32Array);
   const columns = ["x1", "y1", "x2", "y2"].map((name) => [name, picture[name].slice()]);
@@ -146,7 +146,7 @@ function cellOf({ x1, y1, x2, y2 }, i, alpha) {
   return x && y && { x, y, code: [x.place, y.place, x.cell, y.cell] };
 }
 
-// The boxes of its class that share a box's cell, itself among them.
+// The boxes of the same class in a box's cell, including the box itself.
 function boxesInCell(picture, i, cell, alpha) {
   const members = [];
   for (let other = 0; other < picture.count; other++) {
@@ -157,6 +157,6 @@ function boxesInCell(picture, i, cell, alpha) {
   return members;
 }
 
-// The edges of a cell and of those around it.
+// The edges of a cell and of its neighbours.
 const CELLS_AROUND = 12;
 const cellEdges = ({ pitch, cell }) => Array.from({ length: 2 * CELLS_AROUND + 2 }, (_, k) => (cell - CELLS_AROUND + k - 0.5) * pitch);

@@ -1,4 +1,4 @@
-// The viewer: what is chosen, what is drawn, what is said about it.
+// The viewer: what is chosen, how it is drawn and described.
 
 const REMOVED = "#ff8a1f";
 const KEPT = "#17c964";
@@ -14,7 +14,7 @@ const raster = new Raster(layers[1]);
 let [ratio, due, drawMs, turn] = [1, 0, 0, 0];
 
 const isKept = (i) => view.suppressor !== null && view.suppressor[i] === i;
-const shapes = () => (view.mode === "before" ? view.picture : view.boxes); // boxes that are merged are drawn as they come out
+const shapes = () => (view.mode === "before" ? view.picture : view.boxes); // merged boxes are drawn as they are after the method
 const isShown = (i) => view.picture.scores[i] >= view.least && (view.mode !== "after" || isKept(i));
 const alphaOf = (method) => about.methods[method]?.parameters.alpha ?? Number(/hnms:([\d.]+)/.exec(about.methods[method]?.name)?.[1] ?? 0.7);
 
@@ -68,7 +68,7 @@ function drawBoxes() {
   const [left, top] = [place.x * ratio, place.y * ratio];
   const thin = Math.max(1, Math.round(ratio));
   const outline = (i, thick, faintest, strongest) => {
-    const rank = Math.round((15 * (scores[i] - low)) / (high - low || 1)) / 15; // the better, the stronger
+    const rank = Math.round((15 * (scores[i] - low)) / (high - low || 1)) / 15; // better boxes are drawn stronger
     const colour = raster.colour(classes[i], Math.round(faintest + (strongest - faintest) * rank));
     raster.outline(x1[i] * scale + left, y1[i] * scale + top, x2[i] * scale + left, y2[i] * scale + top, thick, colour);
   };
@@ -96,9 +96,9 @@ function drawMarks() {
   const subject = chosen >= 0 ? chosen : hovered;
   if (view.cells && subject >= 0) drawCells(subject);
   if (chosen >= 0) {
-    marks.globalAlpha = Math.min(0.9, Math.max(0.2, 20 / suppressed.length)); // of many one sees where they gather
+    marks.globalAlpha = Math.min(0.9, Math.max(0.2, 20 / suppressed.length)); // with many boxes, one sees where they gather
     for (const i of suppressed) strokeBox(i, REMOVED, 1.25);
-    if (shapes() !== view.picture && isKept(chosen)) strokeBox(chosen, REMOVED, 1.25, view.picture); // as it went in
+    if (shapes() !== view.picture && isKept(chosen)) strokeBox(chosen, REMOVED, 1.25, view.picture); // as it was before
     marks.globalAlpha = 1;
     emphasise(chosen, isKept(chosen) ? KEPT : REMOVED);
     const by = view.suppressor ? view.suppressor[chosen] : -1;
@@ -138,7 +138,7 @@ function drawCells(i) {
 
 // ---------------------------------------------------------------- the box under a point
 
-// A kept box whose edge is near, else a removed one, else the smallest kept box around the point, else a removed one.
+// In this order: a kept box whose edge is near, a removed one, the smallest kept box around the point, a removed one.
 function boxAt(px, py) {
   const { count } = view.picture;
   const { x1, y1, x2, y2 } = shapes();
@@ -225,7 +225,7 @@ function aboutPicture() {
   const result = [make("h3", "This picture"), facts([["boxes", whole.format(count)], ...numbers])];
   if (view.picture.hasImage && !view.picture.image) result.push(make("p", "Its image is broken: only the boxes are shown."));
   if (rows.length) result.push(make("h3", "Kept by class"), list);
-  if (rows.length > 12) result.push(make("p", `and ${rows.length - 12} classes more`));
+  if (rows.length > 12) result.push(make("p", `and ${rows.length - 12} more classes`));
   result.push(make("p", "Click a kept box to see what it suppressed, a removed one to see what removed it. Wheel or pinch to zoom, drag to move."));
   return result;
 }

@@ -1,6 +1,7 @@
-"""One scene that does not fit into memory: a city from the air, a whole slide (`pip install "hashnms[scenes]"`).
+"""One scene that does not fit into memory: an aerial image of a city, a whole slide (`pip install "hashnms[scenes]"`).
 
-`suppress` gives what a `Suppression` of all boxes at once would give, bit for bit; docs/howto/scale.md explains it.
+`suppress` keeps exactly the boxes that a `Suppression` of all boxes at once would keep; docs/howto/scale.md explains
+it.
 """
 
 from hashnms.scenes.suppressing import suppress

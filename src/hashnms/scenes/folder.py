@@ -1,4 +1,4 @@
-"""The folder in which a scene is worked on: what is in it is whole, and says whose it is."""
+"""The working folder of a scene: files in it are complete, and it records which call they belong to."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 from hashnms.files.rows import FileError
 
 _MANIFEST = "scene.json"
-_OVER = {"over": True}  #: in place of the manifest: nothing in the folder is needed any more
+_OVER = {"over": True}  #: replaces the manifest when nothing in the folder is needed any more
 
 
 class Folder:
-    """Files and folders that appear under their names when they are complete."""
+    """A folder whose files and subfolders get their names only when they are complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +29,7 @@ class Folder:
 
     @contextmanager
     def new(self, name: str) -> Iterator[Path]:
-        """Where to write what will have this name when the block ends."""
+        """A temporary path; what is written there gets this name when the block ends."""
         work = self.path / f"{name}.new"
         _remove(work)
         yield work
@@ -40,7 +40,7 @@ class Folder:
             path.write_text(json.dumps(value, indent=1))
 
     def read_json(self, name: str) -> Any:
-        """None if it is not there."""
+        """The value of a JSON file; None if there is no such file."""
         path = self.path / name
         return json.loads(path.read_text()) if path.exists() else None
 
@@ -54,9 +54,10 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def working_folder(given: Path | None, output: Path, work: dict[str, Any]) -> Iterator[Folder]:
-    """The folder given, which is gone on with if it holds this work, else a new one beside the output.
+    """The given folder, whose work is continued if it is from the same call, or a new one next to the output.
 
-    Both are removed when the work is done, or cannot be done; the one given stays after all other ends.
+    Both are removed when the work is done, and when the input is invalid. If the process ends in any other way, the
+    given folder stays.
     """
     if given is None:
         path = Path(tempfile.mkdtemp(prefix=".hashnms-scene-", dir=Path(os.path.realpath(output)).parent))
@@ -71,7 +72,7 @@ def working_folder(given: Path | None, output: Path, work: dict[str, Any]) -> It
         _claim(folder, work)
         try:
             yield folder
-        except (ValueError, TypeError):  # of the input: nothing to go on with
+        except (ValueError, TypeError):  # bad input: nothing to continue
             _discard(folder)
             raise
         _discard(folder)
@@ -91,12 +92,12 @@ def _discard(folder: Folder) -> None:
 
 
 def _claim(folder: Folder, work: dict[str, Any]) -> None:
-    """That the folder is of this work, or empty."""
+    """Check that the folder is empty or belongs to this call."""
     there = folder.read_json(_MANIFEST)
     if there is None:
         other = next((path.name for path in folder.path.iterdir() if not path.name.endswith(".new")), None)
         if other is not None:
-            raise FileError(f"folder must be empty or that of an earlier call, got {folder.path} with {other}")
+            raise FileError(f"folder must be empty or from an earlier call, got {folder.path} with {other}")
     elif there == _OVER:
         _clear(folder)
     else:
@@ -108,22 +109,20 @@ def _check_same(folder: Folder, there: dict[str, Any], work: dict[str, Any]) -> 
     for name, value in work.items():
         if there.get(name) != value:
             raise FileError(
-                f"folder must be that of the same call, or empty, got {folder.path} "
+                f"folder must be empty or from the same call, got {folder.path} "
                 f"with another {name}: {there.get(name)}, not {value}"
             )
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """No other process works in the folder."""
+    """Make sure that no other process works in the folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FileError(
-                f"folder must be one that nobody works in, got {path}, where another process does"
-            ) from None
+            raise FileError(f"folder must not be in use, got {path}, where another process works") from None
         yield
     finally:
         os.close(handle)

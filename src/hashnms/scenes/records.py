@@ -1,4 +1,4 @@
-"""The boxes of a scene as records in files, and a bitmap that says which of them are left."""
+"""The boxes of a scene as records in files, and a bitmap of the boxes that are left."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from hashnms.steps import Step
 
 Records = NDArray[Any]
 Rows = NDArray[np.int64]
-#: Called with the share that is done and what is being done.
+#: Called with the share of the work that is done, and the name of the current step.
 Progress = Callable[[float, str], None]
 
-#: Of a record that is being decided: it itself, and what the core needs beside it.
+#: Memory for a record that is being decided: the record itself and what the core needs for it.
 _BYTES_OF_A_ROW = 250
-_ENOUGH = 2**28  #: bytes at a time; more are no faster
+_ENOUGH = 2**28  #: bytes processed at a time; more is not faster
 _MOST_FILES = 512  #: open at a time
 _AT_A_TIME = 2**17
-_SAMPLE_PIECES, _PIECE = 2**13, 16  #: rows that follow each other are often of one place
+_SAMPLE_PIECES, _PIECE = 2**13, 16  #: many small pieces, because neighbouring rows are often from one place
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a scene's boxes lie in files, and in which types the core computes with them."""
+    """How a scene's boxes are stored in files, and the types in which the core computes."""
 
-    stored: np.dtype[Any]  #: row, box, score, label if there are labels, and the copy
+    stored: np.dtype[Any]  #: row, box, score, label if there are labels, and copy
     box_type: str
     score_type: str
 
     @classmethod
     def of(cls, arrays: Arrays) -> Layout:
-        """Integers are kept as float64 until all have been seen."""
+        """The layout for these arrays. Integers are stored as float64 until all have been seen."""
         boxes, scores = _stored(arrays.boxes.dtype), _stored(arrays.scores.dtype)
         label = [] if arrays.labels is None else [("label", "i8")]
-        # Which copy of its box a record is: 0, there is one only; 1, the first of several; 2, a later one.
+        # copy: which copy of its box a record is. 0: the only one; 1: the first of several; 2: a later one.
         stored = np.dtype([("row", "i8"), ("box", boxes, 4), ("score", scores), *label, ("copy", "i4")])
         return cls(stored, boxes, scores)
 
     def records(self, arrays: Arrays, first: int) -> Records:
-        """Those of rows from the first on."""
+        """The records of these rows, which are numbered from `first`."""
         records = np.zeros(len(arrays.boxes), self.stored)
         records["row"] = np.arange(first, first + len(records))
         records["box"], records["score"] = arrays.boxes, arrays.scores
@@ -60,7 +60,7 @@ class Layout:
         return records
 
     def arrays(self, records: Records) -> tuple[Any, Any, Any]:
-        """Boxes, scores and labels, as the core takes them."""
+        """Boxes, scores and labels in the types that the core takes."""
         boxes = np.ascontiguousarray(records["box"], self.box_type)
         scores = np.ascontiguousarray(records["score"], self.score_type)
         return boxes, scores, np.ascontiguousarray(records["label"]) if "label" in self.stored.names else None  # type: ignore[operator]
@@ -71,7 +71,7 @@ def _stored(dtype: np.dtype[Any]) -> str:
 
 
 def boxes_at_once(count: int, memory: int) -> int:
-    """How many boxes of so many are decided at a time: so many that tiles are not too many."""
+    """How many of `count` boxes are decided at a time: enough that there are not too many tiles."""
     least = 2 * -(-count // _MOST_FILES) * _BYTES_OF_A_ROW
     if memory < least:
         raise ValueError(f"memory must be at least {least:,} bytes for {count:,} boxes, got {memory:,}")
@@ -79,16 +79,16 @@ def boxes_at_once(count: int, memory: int) -> int:
 
 
 class Scene:
-    """The boxes of a scene. A bit for each says whether it is left; steps clear those of boxes that they remove.
+    """The boxes of a scene. A bit for each box says whether it is left; steps clear the bits of boxes that they remove.
 
-    A bit is cleared for good, and every step leaves a part of what it left as it is: work that was broken off at any
-    moment may be done again, from any earlier moment on.
+    A cleared bit stays cleared, and a step that is repeated on partly processed boxes ends with the same result. So
+    interrupted work may be repeated from any earlier moment.
     """
 
     def __init__(
         self, folder: Folder, layout: Layout, count: int, box_format: BoxFormatName, memory: int, progress: Progress
     ) -> None:
-        """Of so many rows; `records` of the folder has them all."""
+        """A scene of `count` rows; the file `records` in the folder has all of them."""
         self.folder, self.layout, self.count, self.box_format = folder, layout, count, box_format
         self.progress = progress
         self.most_at_once = boxes_at_once(count, memory)
@@ -100,7 +100,7 @@ class Scene:
         self.bits = np.asarray(np.memmap(bits, np.uint8, "r+"))
 
     def tiles_for(self, count: int) -> int:
-        """How many tiles so many boxes are best divided into. Half of what fits leaves room for uneven ones."""
+        """How many tiles to divide boxes into. Tiles are half as large as memory allows: some turn out larger."""
         return -(-count // max(self.most_at_once // 2, 1))
 
     def remove(self, rows: Rows) -> None:
@@ -111,7 +111,7 @@ class Scene:
         return bits.astype(bool)
 
     def left_from(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Of so many rows from the first on, which are left."""
+        """Which of `count` rows from `first` on are left."""
         skipped = first % 8
         some = self.bits[first // 8 : -(-(first + count) // 8)]
         return np.unpackbits(some, bitorder="little")[skipped : skipped + count].astype(bool)
@@ -124,7 +124,7 @@ class Scene:
         return sum(map(len, self.records(paths)))
 
     def records(self, paths: Sequence[Path], text: str | None = None, at_a_time: int = _AT_A_TIME) -> Iterator[Records]:
-        """Those of these files that are left, some at a time."""
+        """The records in these files that are left, some at a time."""
         at_a_time = min(at_a_time, self.most_at_once)
         sizes, done = sum(path.stat().st_size for path in paths), 0
         for path in paths:
@@ -139,12 +139,12 @@ class Scene:
                         self.progress(done / sizes, text)
 
     def gathered(self, paths: Sequence[Path]) -> Records:
-        """All that are left, by row."""
+        """All records in these files that are left, by row."""
         parts = list(self.records(paths))
         return by_row(np.concatenate(parts)) if parts else np.zeros(0, self.layout.stored)
 
     def sample(self, paths: Sequence[Path]) -> Records:
-        """Some of those that are left, from all over the files."""
+        """A sample of the records that are left, from all parts of the files."""
         size = self.layout.stored.itemsize
         counts = [path.stat().st_size // size for path in paths]
         total, sampled, random = sum(counts), bytearray(), np.random.default_rng(0)
@@ -161,9 +161,9 @@ class Scene:
     def divided(
         self, name: str, paths: Sequence[Path], count: int, touched: Callable[[Records], Touched]
     ) -> list[Path]:
-        """Files in a folder of this name, one for each of so many tiles; they are not made again if they are there.
+        """Divide records into a folder with one file for each tile. Existing files are not made again.
 
-        A box is copied to all tiles that it touches. Files are removed when they have been decided.
+        A box is copied to all tiles that it touches. Files are removed once they have been decided.
         """
         if not (self.folder / name).exists():
             with self.folder.new(name) as new:
@@ -188,7 +188,7 @@ class Scene:
                 file.close()
 
     def each(self, tiles: Sequence[Path], text: str) -> Iterator[tuple[int, Path]]:
-        """The tiles that are there, and their numbers. Each is removed when the next is asked for."""
+        """The existing tiles and their numbers. Each is removed when the next is requested."""
         for number, path in enumerate(tiles):
             if path.exists():
                 yield number, path
@@ -196,7 +196,7 @@ class Scene:
             self.progress((number + 1) / len(tiles), text)
 
     def suppress_at_once(self, steps: Sequence[Step], paths: Sequence[Path]) -> None:
-        """All boxes of these files that are left, by one call."""
+        """Apply the steps to all boxes left in these files, in one call."""
         records = self.gathered(paths)
         boxes, scores, labels = self.layout.arrays(records)
         keep = Suppression(steps)(boxes, scores, labels, box_format=self.box_format).keep
@@ -204,6 +204,6 @@ class Scene:
 
 
 def by_row(records: Records) -> Records:
-    """By increasing row, as ties between scores need it."""
+    """Sort by row, as ties between scores require."""
     rows = records["row"]
     return records if (rows[1:] > rows[:-1]).all() else records.take(np.argsort(rows, kind="stable"))

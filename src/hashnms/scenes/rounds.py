@@ -1,9 +1,9 @@
 """Exact NMS of a scene larger than memory, in rounds.
 
-Two boxes suppress each other only if their `regions` meet. A round divides the plane into tiles; a tile has all boxes
-whose regions touch it, and one that touches several tiles is open there. `partial_nms` of a tile says which boxes are
-kept or suppressed for good. A box that is undecided in all tiles it touches is suppressed by none kept so far, so the
-undecided ones are the scene of the next round, until they fit into memory.
+Two boxes can suppress each other only if their `regions` intersect. A round divides the plane into tiles. A tile has
+all boxes whose regions touch it; a box that touches several tiles is open in each. `partial_nms` of a tile decides
+which boxes are certainly kept or suppressed. A box that is undecided in all tiles it touches is not suppressed by any
+box kept so far, so the undecided boxes are the scene of the next round. Rounds end when the rest fits into memory.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hashnms.partial import Status, partial_nms
 from hashnms.scenes.records import Records, Scene, by_row
 from hashnms.steps import Nms
 
-_MOST_TOUCHED = 1.3  #: tiles a box touches on average; where it is more, fewer tiles are better
-_USEFUL = 0.5  #: of the boxes of a round, if more than this are undecided, tiles are no use
+_MOST_TOUCHED = 1.3  #: tiles that a box touches on average; if it is more, fewer tiles are better
+_USEFUL = 0.5  #: if a larger share of a round's boxes stays undecided, tiles do not help
 
 
 def nms(scene: Scene, step: Nms, name: str) -> None:
-    """By place, while that is of use, and the rest by rank, or at once if it fits into memory."""
+    """Decide boxes by place while that helps, then the rest at once if it fits into memory, otherwise by rank."""
     paths, before = scene.all, np.inf
     for number in count(1):
         left = scene.num_left(paths)
@@ -45,7 +45,7 @@ def nms(scene: Scene, step: Nms, name: str) -> None:
 
 
 def _tiles(scene: Scene, step: Nms, paths: Sequence[Path], left: int) -> Tiles | None:
-    """About as many as are best; None if boxes reach over too many of them."""
+    """A good number of tiles; None if boxes reach over too many of them."""
     sample = scene.sample(paths)
     corners = to_xyxy(scene.layout.arrays(sample)[0], scene.box_format)
     wanted, fewest = scene.tiles_for(left), max(2, -(-left // scene.most_at_once))
@@ -68,7 +68,7 @@ def _touched(scene: Scene, step: Nms, tiles: Tiles, records: Records) -> Touched
 
 
 def _by_place(scene: Scene, step: Nms, paths: Sequence[Path], tiles: Tiles | None, name: str) -> list[Path]:
-    """One round. Returns the files of what is undecided. Tiles are not needed if the scene has been divided."""
+    """Run one round and return the files of undecided boxes. Tiles are not needed if the scene is already divided."""
 
     def touched(records: Records) -> Touched:
         assert tiles is not None
@@ -84,8 +84,8 @@ def _by_place(scene: Scene, step: Nms, paths: Sequence[Path], tiles: Tiles | Non
 
 
 def _decide(scene: Scene, step: Nms, tile: Path, undecided: Path) -> None:
-    """What is certain about the boxes of a tile; the rest goes into a file, each box once."""
-    if tile.stat().st_size > scene.most_at_once * scene.layout.stored.itemsize:  # too many at one place
+    """Decide the boxes of a tile; undecided ones go into a file, each box once."""
+    if tile.stat().st_size > scene.most_at_once * scene.layout.stored.itemsize:  # too many boxes at one place
         with undecided.open("wb") as file:
             for records in scene.records([tile]):
                 file.write(records.take(np.flatnonzero(records["copy"] < 2)).data)
@@ -109,13 +109,13 @@ def _decide(scene: Scene, step: Nms, tile: Path, undecided: Path) -> None:
 
 
 def _by_rank(scene: Scene, step: Nms, paths: Sequence[Path], name: str) -> None:
-    """Decides the best boxes at once, then those that these suppress, then the best of the rest, and so on.
+    """Decide as many of the best boxes as fit, remove what they suppress, then take the best of the rest, and so on.
 
-    For boxes that tiles do not divide: many at one place, or chains of overlaps across all tiles. Reads all boxes twice
-    for each part.
+    For boxes that tiles do not divide: many at one place, or chains of overlaps across all tiles. It reads all boxes
+    twice for each part.
     """
     total, most = scene.num_left(paths), max(scene.most_at_once // 4, 1)
-    cut = scene.folder.read_json(name)  # boxes down to this rank, a score and a row, have been decided
+    cut = scene.folder.read_json(name)  # boxes down to this rank (score, row) have been decided
     decided = 0
     while True:
         best = _best(scene, paths, most, cut)
@@ -138,7 +138,7 @@ def _by_rank(scene: Scene, step: Nms, paths: Sequence[Path], name: str) -> None:
 
 
 def _with_kept(scene: Scene, step: Nms, boxes: Any, scores: Any, labels: Any, known: Any) -> Any:
-    """The status of boxes of which some are known to be kept, and then the others are open."""
+    """The status of boxes, some of which are known to be kept; if there are such, the others are open."""
     return partial_nms(
         boxes, scores, step.iou_threshold, open=None if known is None else ~known, kept=known, labels=labels,
         metric=step.metric, inclusive=step.inclusive, box_format=scene.box_format,
@@ -146,7 +146,7 @@ def _with_kept(scene: Scene, step: Nms, boxes: Any, scores: Any, labels: Any, kn
 
 
 def _best(scene: Scene, paths: Sequence[Path], most: int, cut: Any) -> Records:
-    """The best so many below a rank, by rank."""
+    """The best `most` boxes below a rank, by rank."""
     best = np.zeros(0, scene.layout.stored)
     for records in scene.records(paths):
         best = np.concatenate([best, _below(records, cut)])

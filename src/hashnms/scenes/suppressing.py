@@ -1,4 +1,4 @@
-"""Suppresses the boxes of one scene of any size: `suppress`."""
+"""`suppress`: suppress the boxes of one scene of any size."""
 
 from __future__ import annotations
 
@@ -43,31 +43,32 @@ def suppress(
 ) -> Summary:
     """Suppress the boxes of one scene that need not fit into memory, and write the rows that are kept.
 
-    All rows are of one image. What is kept is what the suppression of all boxes at once keeps, bit for bit; rows stay
-    as they are and in their order. The boxes go through files in a folder, tile by tile, which takes up to 100 bytes
-    of disk a row. The output appears when it is complete.
+    All rows belong to one image. The kept boxes are exactly those that the suppression of all boxes at once would keep.
+    Kept rows are copied unchanged and in their order. Boxes are processed tile by tile through files in a folder, which
+    needs up to 100 bytes of disk per row. The output appears when it is complete.
 
     Args:
-        inputs: files, folders or patterns, of any format that `hashnms.files` reads; or a `pyarrow.dataset.Dataset`, a
+        inputs: files, folders or patterns, in any format that `hashnms.files` reads; or a `pyarrow.dataset.Dataset`, a
             `RecordBatchReader` or anything with `__arrow_c_stream__`, which is first written to the folder.
         output: the file to write.
-        suppression: a `Suppression` or its notation, of the steps `score`, `hnms` and `nms`: "hnms:0.7/2+nms:0.5".
-        format: of the input, one of `files.FORMATS`; by default what the suffix says.
-        to: the format of the output; by default what its suffix says, else that of the input.
-        columns: which columns are `label`, `boxes` and `score`, where they have unusual names; a label of None lets
-            boxes of different classes meet.
+        suppression: a `Suppression` or its notation, with only the steps `score`, `hnms` and `nms`, e.g.
+            "hnms:0.7/2+nms:0.5".
+        format: the format of the input, one of `files.FORMATS`; by default it is chosen by the suffix.
+        to: the format of the output; by default it is chosen by the suffix, or is the format of the input.
+        columns: the names of the columns `label`, `boxes` and `score`, if they are unusual. With a label of None, boxes
+            of different classes suppress each other.
         header: the names of the columns of CSV files that have no header.
-        box_format: "xyxy", "xywh" or "cxcywh"; by default what the names of the columns usually mean.
-        memory: how many bytes may be used, about; by default a quarter of the machine's.
-        folder: where to work; by default a new folder beside the output, which is always removed. If one is given and
-            the process is killed, the same call goes on where it stopped. It is removed when the work is done.
-        progress: called now and then with the share that is done, and of what.
+        box_format: "xyxy", "xywh" or "cxcywh"; by default the usual meaning of the column names.
+        memory: how many bytes to use, approximately; by default a quarter of the machine's memory.
+        folder: the working folder; by default a new one next to the output, which is always removed. If one is given
+            and the process is killed, the same call continues where it stopped. It is removed when the work is done.
+        progress: called now and then with the share of the work that is done, and the name of the current step.
 
     Returns:
-        How many boxes came and stayed, and how long it took.
+        A `files.Summary`: the numbers of boxes read and kept, and the time taken.
 
     Raises:
-        FileError, ValueError, TypeError: if a file or an argument is not what it must be, or the folder is another's.
+        FileError, ValueError, TypeError: if a file or an argument is invalid, or the folder belongs to another call.
         OSError: if a file cannot be read or written.
 
     >>> import numpy as np, pyarrow as pa, tempfile
@@ -82,7 +83,7 @@ def suppress(
     chain, target = Suppression.of(suppression), Path(output)
     steps.check(chain)
     if (columns or {}).get("image") is not None:
-        raise ValueError(f"columns must have no image, for all rows are of one scene, got {columns!r}")
+        raise ValueError(f"columns must have no image, because all rows are of one scene, got {columns!r}")
     reading = Reading({**(columns or {}), "image": None}, box_format, None if header is None else tuple(header))
     is_stream = not isinstance(inputs, str | os.PathLike | list | tuple)
     paths, kind = ([], FORMATS["parquet"]) if is_stream else expanded(_listed(inputs), format)
@@ -114,19 +115,19 @@ def _listed(inputs: Any) -> list[AnyPath]:
 
 
 def _identity(path: Path) -> list[Any]:
-    """What changes when a file does."""
+    """Values that change when a file changes."""
     about = path.stat()
     return [str(path.absolute()), about.st_size, about.st_mtime_ns]
 
 
 def _schema(stream: Any) -> Any:
     if not hasattr(stream, "schema") and not hasattr(stream, "__arrow_c_stream__"):
-        raise TypeError(f"inputs must be paths, a dataset or a stream of Arrow, got {type(stream).__name__}")
+        raise TypeError(f"inputs must be paths, a dataset or an Arrow stream, got {type(stream).__name__}")
     return getattr(stream, "schema", type(stream).__name__)
 
 
 def _spooled(stream: Any, place: Folder) -> Path:
-    """A stream, which can be read once, as a file."""
+    """Write a stream, which can be read only once, to a file."""
     path = place / "stream.parquet"
     if not path.exists():
         if hasattr(stream, "scanner"):  # a dataset
@@ -139,7 +140,7 @@ def _spooled(stream: Any, place: Folder) -> Path:
 
 
 def _read(sources: list[Source], place: Folder, memory: int, progress: Progress) -> Scene:
-    """The scene's boxes as records in the folder."""
+    """Write the scene's boxes as records to the folder."""
     about = place.read_json("about")
     if about is None:
         with place.new("records") as path:
@@ -150,12 +151,12 @@ def _read(sources: list[Source], place: Folder, memory: int, progress: Progress)
 
 
 def _dtype(fields: list[list[Any]]) -> np.dtype[Any]:
-    """Of its description as JSON gives it back."""
+    """A dtype from its description in JSON."""
     return np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in fields])
 
 
 def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str, Any]:
-    """Writes the records; returns how many there are, and how they lie."""
+    """Write the records; return how many there are, and their layout."""
     columns, numbering, count = sources[0].columns, Numbering(), 0
     layout, integers = None, _Integers()
     with path.open("wb") as file:
@@ -187,16 +188,16 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
 
 
 def _are_legal(arrays: Arrays, layout: Layout, records: Any, box_format: str) -> bool:
-    """Whether the core takes all numbers: it is asked for none of the boxes."""
+    """Whether the core accepts all numbers. It checks all boxes but is asked to return none."""
     nothing = (None, None, sys.float_info.max, None, 0, box_format)
     if _core.top_k(arrays.boxes, arrays.scores, *nothing) is not None:
         return True
-    boxes, scores, _ = layout.arrays(records)  # the numbers, or their types, are not what it takes
+    boxes, scores, _ = layout.arrays(records)  # the core refused the numbers or their types
     return _core.top_k(boxes, scores, *nothing) is not None
 
 
 class _Integers:
-    """How large integers get: these are computed as float32 if it holds all of them exactly, as everywhere."""
+    """The largest integers seen: as everywhere, integers are computed as float32 if it holds all of them exactly."""
 
     def __init__(self) -> None:
         self._largest: dict[str, int] = {}
@@ -217,7 +218,7 @@ class _Integers:
 
 
 def _write(scene: Scene, sources: list[Source], writer: Any, progress: Progress) -> int:
-    """The rows that are left, as they are in the input."""
+    """Write the rows that are left, unchanged."""
     first = written = 0
     for source in sources:
         source.done = 0.0

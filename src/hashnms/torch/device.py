@@ -1,4 +1,4 @@
-"""What a device does by itself: HNMS, in Triton kernels where they run, else in plain torch operations, and top k."""
+"""What runs on the device itself: HNMS, in Triton kernels or otherwise in plain torch operations, and top k."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FLOATS = {
     torch.float64: torch.float64,
 }
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_MOST_BOXES = 2**28  # the slots of a table are counted in 32 bits
+_MOST_BOXES = 2**28  # slots of a table are counted in 32 bits
 
 
 class TensorCandidates(Candidates):
-    """Tensors whose best ones torch itself takes, on any device and in ONNX."""
+    """Candidates as tensors, with `top` in torch operations, on any device and in ONNX."""
 
     def top(
         self, *, score_threshold: float | None = None, of_label: int | None = None, in_all: int | None = None
@@ -45,23 +45,23 @@ class TensorCandidates(Candidates):
         return self._with_scores(places)
 
     def pairs(self) -> Tensor | None:
-        """A number for each pair of image and label, so that what knows labels knows images, too."""
+        """A number for each pair of image and label, so that code for labels also handles images."""
         if self.images is None or self.labels is None:
             return self.labels if self.images is None else self.images
         return portable.numbered([self.images, self.labels])
 
 
 class DeviceCandidates(TensorCandidates):
-    """Tensors of the types and shapes that everything here trusts: float32 or float64, int64 labels.
+    """Candidates as tensors with checked types and shapes: float32 or float64, int64 labels.
 
-    A verb that a device cannot do by itself is done by the core, on a copy of what is left.
+    What the device cannot do itself, the core does on a copy of the remaining boxes.
     """
 
     @staticmethod
     def plain(
         boxes: Tensor, scores: Tensor, labels: Tensor | None, images: Tensor | None, box_format: BoxFormatName
     ) -> DeviceCandidates | None:
-        """Tensors as such, or None if they are wrong or rare: the host knows what to do or say."""
+        """The tensors as candidates, or None if they are invalid or have rare types, which the host handles."""
         are_plain = (
             boxes.device.type != "mps"  # it has no float64
             and boxes.dtype in _FLOATS
@@ -85,7 +85,7 @@ class DeviceCandidates(TensorCandidates):
         )
 
     def are_legal(self) -> bool:
-        """Whether all numbers are: finite, and no size below 0."""
+        """Whether all numbers are legal: finite, and no negative sizes."""
         first, second = self.boxes[:, :2], self.boxes[:, 2:]
         sizes_are = second >= (first if self.box_format == "xyxy" else 0)
         return bool(self.boxes.isfinite().all() & sizes_are.all() & self.scores.isfinite().all())
@@ -106,8 +106,8 @@ class DeviceCandidates(TensorCandidates):
 
 
 def first_of_each(labels: Tensor | None, places: Tensor, most: int) -> Tensor:
-    """The first so many of each label, in the order they have."""
-    if labels is None and torch.onnx.is_in_onnx_export():  # torch 2.9 exports no slice of what has any length
+    """The first `most` places of each label, in their order."""
+    if labels is None and torch.onnx.is_in_onnx_export():  # torch 2.9 cannot export a slice of unknown length
         return places[torch.arange(places.shape[0], device=places.device) < most]
     if labels is None:
         return places[:most]
@@ -115,7 +115,7 @@ def first_of_each(labels: Tensor | None, places: Tensor, most: int) -> Tensor:
 
 
 def float_below(number: float, dtype: torch.dtype, *, or_at: bool = True) -> float:
-    """The greatest float32 or float64 below the number, or at it: what is above the one is above the other.
+    """The greatest float32 or float64 below the number, or equal to it: floats above one are above the other.
 
     >>> float_below(0.5, torch.float32), float_below(0.1, torch.float32) < 0.1
     (0.5, True)
@@ -144,14 +144,14 @@ def _one_for_each(boxes: Tensor, values: Any, dtypes: Collection[torch.dtype]) -
 
 
 def _are_whole(labels: Tensor | None) -> bool:
-    """Whether floats, if they are floats, are whole numbers that int64 holds."""
+    """Whether labels are integers, or floats that are whole numbers and fit into int64."""
     if labels is None or not labels.is_floating_point():
         return True
     return bool(((labels.trunc() == labels) & (labels.abs() < 2.0**63)).all())
 
 
 def hnms(given: DeviceCandidates, functions: list[IoUHash]) -> Tensor | None:
-    """The rows that HNMS keeps; None if a number is illegal or beyond the tables, which is for the host."""
+    """The rows that HNMS keeps; None if a number is illegal or beyond the tables, which the host handles."""
     if functions[0].alpha > portable.LARGEST_ALPHA:
         return None
     if len(given.boxes) == 0:
@@ -161,30 +161,30 @@ def hnms(given: DeviceCandidates, functions: list[IoUHash]) -> Tensor | None:
     if kernels is None:
         rows, fits = portable.hnms(*arguments)
     else:
-        with torch.cuda.device(given.boxes.device):  # where Triton launches
+        with torch.cuda.device(given.boxes.device):  # the device where Triton launches
             rows, fits = kernels.hnms(*arguments)
     return rows if bool(fits) else None
 
 
 @lru_cache(maxsize=8)
 def _triton_kernels(device: torch.device) -> Any:
-    """The kernels, if they compile for this device and give what plain operations give; else None, and a warning."""
+    """The kernels, if they compile for this device and agree with plain operations; otherwise None, with a warning."""
     try:
         from hashnms.torch import kernels  # noqa: PLC0415
 
         with torch.cuda.device(device):
             check_kernels(kernels, device)
-    except Exception as error:  # of many kinds: no Triton, no C compiler, a GPU that it does not know
+    except Exception as error:  # many kinds: no Triton, no C compiler, an unknown GPU
         warnings.warn(f"hashnms uses plain torch operations on {device}: {error}", RuntimeWarning, stacklevel=2)
         return None
     return kernels
 
 
 def check_kernels(kernels: Any, device: torch.device) -> None:
-    """Try them on some thousand boxes in heaps, with ties and labels."""
+    """Test the kernels on a few thousand crowded boxes with ties and labels."""
     place = torch.arange(4000, dtype=torch.float32, device=device)
     corner, size = (place * 7.3) % 97, (place * 3.7) % 11
     boxes = torch.stack([corner, corner, corner + size, corner + size * 1.5], dim=1)
     arguments = (boxes, place % 50, place.to(torch.int64) % 3, hash_family(0.7, 2), "xyxy")
     if not torch.equal(kernels.hnms(*arguments)[0], portable.hnms(*arguments)[0]):
-        raise RuntimeError("the Triton kernels give other boxes there")
+        raise RuntimeError("the Triton kernels keep other boxes than plain operations")

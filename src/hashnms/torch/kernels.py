@@ -1,9 +1,9 @@
-"""HNMS as Triton kernels, for CUDA and ROCm: hash every box, then let the best box of each cell claim it.
+"""HNMS as Triton kernels, for CUDA and ROCm: hash every box, then find the best box of each cell.
 
 The codes are the core's, bit for bit: the arithmetic is that of `portable.py`, with fusion off. A cell is a slot of an
-open-addressing table; its owner is whichever of its boxes came first, and stands for the whole key, so two cells never
-share a slot. An atomic maximum of claims, of which no two are equal, decides who wins the cell: the result does not
-depend on who comes first.
+open-addressing table. The first box to reach a slot owns it, and its key identifies the cell, so two cells never share
+a slot. Each box has a distinct claim, and an atomic maximum of the claims decides which box wins the cell. So the
+result does not depend on the order of threads.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from hashnms import _core
 from hashnms.hashing import IoUHash
 from hashnms.torch.portable import MOST_CELLS, OFFSET_LIMIT, known_cells, ordered_bits, ranked
 
-#: A fused a * b + c is rounded once instead of twice and would put a box into another cell.
+#: A fused a * b + c is rounded once instead of twice, which could put a box into another cell.
 OPTIONS = {"enable_fp_fusion": False}
 BLOCK = 256
-IDLE_SLOTS = 1024  # where boxes without a cell wait for the others of their block, apart from each other
-#: What keys are multiplied by in this process, as int64: nobody can choose boxes that crowd one place.
+IDLE_SLOTS = 1024  # slots for boxes without a cell, spread out, while the rest of their block works
+#: Keys are multiplied by this random int64, so that no input can be crafted to collide.
 SEED = _core.hash_seed() - 2**64 * (_core.hash_seed() >= 2**63)
 _OFFSET_LIMIT, _MOST_CELLS = tl.constexpr(OFFSET_LIMIT), tl.constexpr(MOST_CELLS)
 
 
 @triton.jit
 def hash_axis(first, second, edges, inverse_deltas, last_cell, parameters, BOX_FORMAT: tl.constexpr):
-    """Index and offset along one axis, the size, and whether it fits: `_hash_axis` of portable.py."""
+    """Index and offset along one axis, the size, and whether it fits: `_hash_axis` in portable.py."""
     if BOX_FORMAT == "xyxy":
         size = second - first
         center = 0.5 * first + 0.5 * second
@@ -66,7 +66,7 @@ def hash_kernel(
     BOX_FORMAT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The two words of each code: i and j, -1 for a box without area, and m and n. Clears `fits` if a box does not."""
+    """Write the two words of each code: (i, j), -1 for a box without area, and (m, n). Clears `fits` if not all fit."""
     box = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     exists = box < count
     x = tl.load(boxes + 4 * box, mask=exists, other=0.0).to(tl.float64)
@@ -100,7 +100,7 @@ def claim_kernel(
     IDLE_SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Find the slot of each box's cell, and raise the slot's best claim to the box's."""
+    """Find the slot of each box's cell, and raise the best claim of the slot to that of the box."""
     box = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     exists = box < count
     size = tl.load(sizes + box, mask=exists, other=-1)
@@ -115,7 +115,7 @@ def claim_kernel(
     nobody = tl.full((BLOCK,), -1, tl.int32)
     searching = has_cell
     while tl.max(searching.to(tl.int32)) > 0:
-        # Whoever has found a slot asks it again: its owner stays.
+        # A box that has found its slot tries it again: the owner does not change.
         owner = tl.atomic_cas(owners + slot, nobody, box)
         owner = tl.where(owner == -1, box, owner)
         is_same = (tl.load(sizes + owner) == size) & (tl.load(places + owner) == place)
@@ -130,7 +130,7 @@ def claim_kernel(
 def hnms(
     boxes: Tensor, scores: Tensor, labels: Tensor | None, functions: list[IoUHash], box_format: str
 ) -> tuple[Tensor, Tensor]:
-    """`portable.hnms` by kernels, of one box or more."""
+    """`portable.hnms` by kernels, for at least one box."""
     rows = torch.arange(len(boxes), device=boxes.device)
     claims = claims_of(scores)
     fits = scores.isfinite().all()
@@ -143,7 +143,7 @@ def hnms(
 
 
 def claims_of(scores: Tensor) -> Tensor:
-    """A different int64 for each row, in the order of the scores, ties to the lower row."""
+    """A distinct int64 for each row, in the order of the scores, ties to the lower row."""
     row = torch.arange(len(scores), device=scores.device)
     if scores.dtype == torch.float32:
         return (ordered_bits(scores).to(torch.int64) << 32) | (2**32 - 1 - row)
@@ -153,7 +153,7 @@ def claims_of(scores: Tensor) -> Tensor:
 def _winners(
     boxes: Tensor, labels: Tensor | None, claims: Tensor, function: IoUHash, box_format: str
 ) -> tuple[Tensor, Tensor]:
-    """Of each box, whether it has the best claim of its cell, or no cell; and whether all numbers fit."""
+    """For each box, whether it has no cell or the best claim of its cell; and whether all numbers fit."""
     count = len(boxes)
     device = boxes.device
     tables = []

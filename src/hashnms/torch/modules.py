@@ -1,4 +1,4 @@
-"""HNMS as modules, with the signatures of the paper's own code, and as a mask."""
+"""HNMS as modules with the signatures of the paper's code, and as a mask."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def hnms_mask(
     images: Tensor | None = None,
     box_format: BoxFormatName = "xyxy",
 ) -> Tensor:
-    """`hashnms.hnms` as a mask: an (N,) bool tensor that is true for the boxes it keeps.
+    """`hashnms.hnms` as a mask: an (N,) bool tensor that is True for kept boxes.
 
-    Its shape is that of the scores, so graphs with it do not change shape. Arguments and errors are those of
-    `hashnms.hnms`; in ONNX, numbers are not checked.
+    The mask has the shape of the scores, so shapes in graphs do not depend on the data. Arguments and errors are those
+    of `hashnms.hnms`; in ONNX, numbers are not checked.
 
     >>> import torch
     >>> boxes = torch.tensor([[0.0, 0.0, 100.0, 100.0], [1.0, 1.0, 101.0, 101.0], [200.0, 0.0, 300.0, 100.0]])
@@ -33,7 +33,7 @@ def hnms_mask(
 
 
 class MultiHNMS(nn.Module):
-    """Multi-HNMS (Alg. 3): `MultiHNMS(num, alpha)(cxcywh, conf)` is `hashnms.hnms` of boxes given by centre and size.
+    """Multi-HNMS (Alg. 3): `MultiHNMS(num, alpha)(cxcywh, conf)` is `hashnms.hnms` with boxes as centre and size.
 
     Args:
         num: the number of hash functions, `num_hashes` of `hashnms.hnms`.
@@ -62,9 +62,9 @@ class MultiHNMS(nn.Module):
 
 
 class HNMS(nn.Module):
-    """HNMS with one hash function (Alg. 2) of any parameters; see `hashnms.iou_hash`.
+    """HNMS with one hash function (Alg. 2) with any parameters; see `hashnms.iou_hash`.
 
-    `MultiHNMS(1, alpha)` is the one with w0 = h0 = 1 and bx = by = 0, and faster on a CPU.
+    `MultiHNMS(1, alpha)` is the same with w0 = h0 = 1 and bx = by = 0, and is faster on a CPU.
 
     >>> import torch
     >>> cxcywh = torch.tensor([[10.0, 20.0, 10.0, 20.0], [10.0, 20.0, 10.0, 20.0], [30.0, 6.0, 4.0, 5.0]])

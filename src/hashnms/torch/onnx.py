@@ -1,8 +1,8 @@
-"""What calls of hashnms are in ONNX: standard operators, NonMaxSuppression among them, in place of the ops.
+"""Calls of hashnms in ONNX: standard operators, such as NonMaxSuppression, instead of the ops.
 
-NonMaxSuppression is given boxes by decreasing score, and ranks for scores: whole numbers, of which no two are equal. So
-nothing rests on what the standard leaves open, how ties go and in which order the selected boxes come, and scores may
-be of any type. Ties go as everywhere: the sort before it is ONNX's TopK, which gives them to the lower row.
+NonMaxSuppression gets boxes by decreasing score, and distinct ranks instead of scores. So the result does not depend on
+what the standard leaves open (ties, and the order of selected boxes), and scores may have any type. Ties go to the
+lower row, as everywhere: the sort before it is ONNX's TopK, which does this.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from hashnms.torch.device import TensorCandidates, first_of_each, float_below
 
 _HELD_BY_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int16, torch.int8, torch.uint8)
 _NOT_HELD_BY_FLOAT32 = (torch.float64, torch.int64, torch.int32, torch.uint64, torch.uint32)
-_NO_LIMIT = 2**31 - 1  # more than any runtime has boxes
+_NO_LIMIT = 2**31 - 1  # more boxes than any runtime has
 
 
 def refuse(what: str, *_: Any) -> NoReturn:
-    """Say that this does not export, and what does."""
+    """Raise an error that says that this does not export, and what does."""
     raise TypeError(
         f"{what} cannot be exported to ONNX: hnms, hnms_mask, nms and batched_nms by IoU, and a Suppression of top, "
-        "score, hnms, nms and limit export; or export the model without its suppression, and suppress what comes out"
+        "score, hnms, nms and limit export; or export the model without its suppression, and suppress its output"
     )
 
 
 class OnnxCandidates(TensorCandidates):
-    """Tensors of a graph that is being exported. No verb asks for a number, nor for how many boxes there are."""
+    """Tensors of a graph that is being exported. No method reads a value or the number of boxes."""
 
     @staticmethod
     def of(boxes: Tensor, scores: Any, labels: Any, images: Any, box_format: BoxFormatName) -> OnnxCandidates:
-        """Those of a call: scores are float32 or float64, labels and images int64 or such floats."""
+        """The candidates of a call: scores are float32 or float64, labels and images int64 or such floats."""
         if boxes.ndim != 2:
             raise ValueError(f"boxes must have shape (N, 4), got {boxes.ndim} axes")
         plain_scores = _as_floats(_column("scores", scores))
@@ -52,7 +52,7 @@ class OnnxCandidates(TensorCandidates):
         return self._with_scores(self._first(places, most))
 
     def hashed(self, method: Callable[..., Any], functions: list[IoUHash]) -> Any:
-        """HNMS by a function of `portable`."""
+        """Run HNMS with a function of `portable`."""
         alpha = functions[0].alpha
         if alpha > portable.LARGEST_ALPHA:
             raise ValueError(f"alpha must be at most {portable.LARGEST_ALPHA} in ONNX, got {alpha}")
@@ -71,10 +71,10 @@ class OnnxCandidates(TensorCandidates):
         return self._with_scores(self._first(order[kept], most))
 
     def _corners(self) -> Tensor:
-        """With the roundings of the core."""
+        """The corners of boxes, rounded as in the core."""
         if self.boxes.dtype not in _HELD_BY_FLOAT32:
             raise TypeError(
-                f"boxes must be float32 or of a smaller type for nms in ONNX, got {self.boxes.dtype}: "
+                f"boxes must be float32 or a smaller type for nms in ONNX, got {self.boxes.dtype}: "
                 "NonMaxSuppression takes float32; boxes.float() rounds them"
             )
         first, second = self.boxes.float().split(2, dim=1)
@@ -124,7 +124,7 @@ def batched_nms(boxes: Tensor, scores: Any, idxs: Any, *settings: Any) -> Tensor
 
 
 def suppress(suppression: Suppression, boxes: Tensor, *given: Any) -> tuple[Any, ...]:
-    """What a suppression leaves: rows and scores."""
+    """Run a suppression: the remaining rows and their scores."""
     for step in suppression.steps:
         if step.changes_scores or step.changes_boxes:
             refuse(f"the step {step}")
@@ -132,14 +132,14 @@ def suppress(suppression: Suppression, boxes: Tensor, *given: Any) -> tuple[Any,
 
 
 def _kept_by_rank(corners: Tensor, labels: Tensor | None, iou_threshold: float, most: int | None) -> Tensor:
-    """Of each box, where they come by decreasing score, whether NonMaxSuppression keeps it."""
+    """For each box, given by decreasing score, whether NonMaxSuppression keeps it."""
     count, device = corners.shape[0], corners.device
     scores = torch.arange(count, 0, -1, device=device).to(torch.float32).unsqueeze(0)
-    if labels is not None:  # a row for each label, in which no other box has a score
+    if labels is not None:  # a row for each label, in which boxes of other labels have no score
         names = labels[portable.are_first([labels])]
         scores = torch.where(names.unsqueeze(1) == labels, scores, 0.0)
     limit = _NO_LIMIT if most is None else min(most, _NO_LIMIT)
-    some_score = 0.5  # the least is 1, and no score is 0
+    some_score = 0.5  # the lowest rank is 1, and 0 means no score
     selected = _non_max_suppression(corners.unsqueeze(0), scores.unsqueeze(0), limit, iou_threshold, some_score)
     ranks = selected[:, 2]
     kept = torch.zeros(count, dtype=torch.bool, device=device)
@@ -147,11 +147,11 @@ def _kept_by_rank(corners: Tensor, labels: Tensor | None, iou_threshold: float, 
 
 
 def _non_max_suppression(boxes: Tensor, scores: Tensor, *limits: float) -> Tensor:
-    """The operator: a row of batch, label and box for each that it selects. Limits: boxes of a label, IoU, score."""
+    """The operator: a row (batch, label, box) for each selected box. Limits: boxes of a label, IoU, score."""
     if torch.jit.is_tracing():
         traced: Tensor = _TracedOperator.apply(boxes, scores, *limits)
         return traced
-    some = boxes[0, :, 0].nonzero().shape[0]  # a number that nobody knows; the exporter drops what would count it
+    some = boxes[0, :, 0].nonzero().shape[0]  # an unknown size; the exporter drops the operations that would compute it
     selected: Tensor = torch.onnx.ops.symbolic(
         "NonMaxSuppression", (boxes, scores, *_as_inputs(*limits)), dtype=torch.int64, shape=(some, 3)
     )
@@ -163,11 +163,11 @@ def _as_inputs(most: float, *thresholds: float) -> tuple[Tensor, ...]:
 
 
 class _TracedOperator(torch.autograd.Function):
-    """The same for `torch.onnx.export(dynamo=False)`, which runs the code on an example: a node, and an answer."""
+    """The operator for `torch.onnx.export(dynamo=False)`, which runs the code on an example: a node and a result."""
 
     @staticmethod
     def forward(_: Any, boxes: Tensor, scores: Tensor, most: int, iou_threshold: float, least_score: float) -> Tensor:
-        """What it selects of the example."""
+        """The boxes selected in the example."""
         names, rows = (scores[0] > least_score).nonzero(as_tuple=True)
         settings = (iou_threshold, None, None, "iou", False, "xyxy")
         keep = torch.from_numpy(NMS.converted(boxes[0, rows], scores[0, names, rows], names, None, *settings))
@@ -176,6 +176,6 @@ class _TracedOperator(torch.autograd.Function):
 
     @staticmethod
     def symbolic(graph: Any, boxes: Any, scores: Any, *limits: float) -> Any:
-        """The node of the model."""
+        """The node in the model."""
         inputs = (graph.op("Constant", value_t=tensor) for tensor in _as_inputs(*limits))
         return graph.op("NonMaxSuppression", boxes, scores, *inputs)

@@ -1,8 +1,8 @@
-"""The functions of `hashnms` on tensors, and the registered ops `torch.ops.hashnms.*` that stand for them in graphs.
+"""The functions of `hashnms` on tensors, and the registered ops `torch.ops.hashnms.*` for graphs.
 
-On plain tensors a function runs at once. Where someone may be watching (`torch.compile`, `torch.export`, transforms,
-subclasses of tensors) the call goes through the op of the same name, whose fake kernel tells the shape of its result.
-Autograd does not see them.
+On plain tensors a function runs directly. Under `torch.compile`, `torch.export` and transforms, and for subclasses of
+tensors, the call goes through the op of the same name, whose fake kernel gives the shape of the result. Autograd
+ignores them.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ def _suppress_in_onnx(boxes: Tensor, scores: Any, labels: Any, images: Any, supp
 
 
 def _hnms_once_on_host(boxes: Tensor, scores: Any, labels: Any, images: Any, *function: Any) -> Any:
-    """HNMS with any one hash function: by operations of torch, else the core hashes and NumPy sorts."""
+    """HNMS with one hash function of any parameters: in torch operations; otherwise the core hashes and NumPy sorts."""
     keep = _hnms_on_device(_one_function)(boxes, scores, labels, images, *function)
     if keep is not None:
         return keep
     box_array, score_array, *groups = _validate.plain_arrays(boxes, scores, labels, images)
     _validate.finite_scores(score_array)
     i, j, m, n = IOU_HASH.converted(box_array, *function).T
-    own = np.where(np.minimum(i, j) == np.iinfo(np.int64).min, np.arange(len(box_array)), -1)  # no cell, no rival
+    own = np.where(np.minimum(i, j) == np.iinfo(np.int64).min, np.arange(len(box_array)), -1)  # no cell: its own
     fields = np.stack([own, i, j, m, n, *(group for group in groups if group is not None)])
     by_score = np.argsort(-score_array, kind="stable")
     fields = fields[:, by_score]
@@ -103,7 +103,7 @@ def _hnms_once_on_host(boxes: Tensor, scores: Any, labels: Any, images: Any, *fu
 
 
 def _masked(hnms: Function) -> Function:
-    """The rows that a function returns, if any, as a mask."""
+    """Turn the rows that a function returns, if any, into a mask."""
 
     def mask(boxes: Tensor, *arguments: Any) -> Tensor | None:
         keep = hnms(boxes, *arguments)
@@ -130,12 +130,12 @@ def _merge_on_host(*arguments: Any) -> Any:
 
 
 def _as_floats(boxes: Tensor) -> Tensor:
-    """In a graph the type of merged boxes must follow from that of the given ones: large integers are doubles there."""
+    """In a graph the type of merged boxes must follow from the type of the given ones: large integers are doubles."""
     return boxes.double() if boxes.dtype in _LARGE_INTEGERS and (is_compiling() or is_tracing()) else boxes
 
 
 def suppress_and_merge(boxes: Tensor, *arguments: Any) -> Any:
-    """What a suppression that changes boxes leaves: rows, scores and boxes."""
+    """Run a suppression that changes boxes: the remaining rows, scores and boxes."""
     return _suppress_and_merge(_as_floats(boxes), *arguments)
 
 
@@ -146,18 +146,18 @@ def order_corners(boxes: Tensor) -> Tensor:
 
 
 def merge(boxes: Tensor, scores: Any, suppressor: Any, how: Any, box_format: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """As `hashnms.merge` returns it."""
+    """`hashnms.merge` for tensors."""
     keep, final, merged = _merge(_as_floats(boxes), scores, suppressor, how, box_format)
     return keep, merged, final
 
 
 def fuse(boxes: Tensor, scores: Any, labels: Any, models: Any, images: Any, *settings: Any) -> tuple[Any, ...]:
-    """As `hashnms.weighted_boxes_fusion` returns it; on the host, and in no graph."""
+    """`hashnms.weighted_boxes_fusion` for tensors; it runs on the host, and not in graphs."""
     if torch.onnx.is_in_onnx_export():
         onnx.refuse("weighted_boxes_fusion")
     if is_compiling() or is_tracing():
         raise TypeError(
-            "weighted_boxes_fusion must be called outside of compiled and exported code, got a call in a graph: "
+            "weighted_boxes_fusion must be called outside compiled and exported code, got a call in a graph: "
             "Suppression.parse('wbf:0.55') and hashnms.nmm can be compiled"
         )
     _validate.same_device(["boxes", "scores", "labels", "models", "images"], boxes, scores, labels, models, images)
@@ -212,7 +212,7 @@ nms_suppressor = register(
     core=NMS_SUPPRESSOR.core,
     host=NMS_SUPPRESSOR.converted,
     fake=lambda boxes, *_: (_some_rows(boxes), _of_all_rows(torch.int64)(boxes)),
-    in_onnx=partial(onnx.refuse, "nms with return_suppressor=True, which nmm and vote rest on,"),
+    in_onnx=partial(onnx.refuse, "nms with return_suppressor=True, which nmm and vote use,"),
 )
 join = register(
     "join",

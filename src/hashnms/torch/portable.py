@@ -1,6 +1,6 @@
-"""HNMS in plain torch operations, for any device that has float64: hash, sort, and keep the first of each cell.
+"""HNMS in plain torch operations, for any device with float64: hash, sort, and keep the first box of each cell.
 
-Nothing is N x N, and nothing leaves the device except how many boxes a hash leaves and whether all is well. The codes
+Memory is O(N). Only two values leave the device: the number of boxes left, and whether all numbers are legal. The codes
 are the core's, bit for bit: the same table of cell edges, the same double precision arithmetic in the same order, each
 operation rounded by itself. The same code can be exported to ONNX.
 """
@@ -17,11 +17,11 @@ from torch import Tensor
 from hashnms import _core
 from hashnms.hashing import IoUHash
 
-#: The sizes that the table of cells holds, which all of float32 are, and the offsets that are told apart here. Boxes
-#: beyond are for the core.
+#: The sizes in the table of cells, which include all of float32, and the offsets that fit here. The core handles boxes
+#: beyond these limits.
 LEAST_SIZE, SIZE_LIMIT, OFFSET_LIMIT = 2.0**-149, 2.0**129, 2.0**31
 LARGEST_ALPHA = 0.99
-MOST_CELLS = 2**15  # of a table, up to the largest alpha
+MOST_CELLS = 2**15  # in a table, up to the largest alpha
 
 
 class Cells(NamedTuple):
@@ -34,7 +34,7 @@ class Cells(NamedTuple):
 
 
 def make_cells(alpha: float, origin: float, device: torch.device) -> Cells:
-    """The table, with the numbers of the core."""
+    """Make the table with the core's numbers."""
     _, edges, inverse_deltas = _core.float32_cells(alpha, origin)
     assert len(edges) <= MOST_CELLS
     return Cells(
@@ -45,7 +45,7 @@ def make_cells(alpha: float, origin: float, device: torch.device) -> Cells:
     )
 
 
-#: The same, made once and kept.
+#: `make_cells` with a cache.
 known_cells = lru_cache(maxsize=64)(make_cells)
 
 
@@ -54,13 +54,13 @@ class AxisCodes(NamedTuple):
 
     index: Tensor  #: (N,) int64, counted from the first cell of the table
     offset: Tensor  #: (N,) int64
-    has_size: Tensor  #: (N,) bool, false for boxes without one, which have no cell
-    fits: Tensor  #: one bool: whether all numbers are legal and within what is told apart here
+    has_size: Tensor  #: (N,) bool, false for boxes without size, which have no cell
+    fits: Tensor  #: one bool: whether all numbers are legal and within the limits above
 
 
 def hash_boxes(boxes: Tensor, function: IoUHash, box_format: str) -> tuple[AxisCodes, AxisCodes]:
     """The code of each box (Alg. 1)."""
-    # A graph that is exported gets tables of its own.
+    # An exported graph gets its own tables.
     cells_of = make_cells if torch.onnx.is_in_onnx_export() else known_cells
     widths, heights = (cells_of(function.alpha, origin, boxes.device) for origin in (function.w0, function.h0))
     x, y, second_x, second_y = boxes.unbind(1)
@@ -72,7 +72,7 @@ def hash_boxes(boxes: Tensor, function: IoUHash, box_format: str) -> tuple[AxisC
 
 def _hash_axis(first: Tensor, second: Tensor, cells: Cells, shift: float, box_format: str) -> AxisCodes:
     size, center = _size_and_center(first.to(torch.float64), second.to(torch.float64), box_format)
-    # A logarithm differs in its last bits between devices: as an estimate it is right to within one cell, and the
+    # A logarithm differs in its last bits between devices. It is only an estimate, correct to within one cell; the
     # edges of the table, which are the same everywhere, decide.
     tabulated = torch.where(size > LEAST_SIZE, size, LEAST_SIZE).minimum(operand(SIZE_LIMIT))  # never NaN
     estimate = torch.log(tabulated).sub_(cells.log_first_edge).mul_(cells.cells_per_nat)
@@ -89,26 +89,26 @@ def _hash_axis(first: Tensor, second: Tensor, cells: Cells, shift: float, box_fo
 
 
 def _size_and_center(first: Tensor, second: Tensor, box_format: str) -> tuple[Tensor, Tensor]:
-    """In the words of core/box.hpp."""
+    """Size and centre as in core/boxes/box.hpp."""
     if box_format == "xyxy":
         return second - first, 0.5 * first + 0.5 * second
     return second, (first + 0.5 * second if box_format == "xywh" else first)
 
 
 def operand(number: float, dtype: torch.dtype = torch.float64) -> Tensor:
-    """A number as a tensor without axes: the exporter to ONNX makes float32 of Python's, also beside doubles."""
+    """A number as a 0-dimensional tensor: the ONNX exporter turns Python floats into float32, even next to doubles."""
     return torch.tensor(number, dtype=dtype)
 
 
 def _all_within(values: Tensor, least: float, limit: float) -> Tensor:
-    """Whether all are in [least, limit); NaN is not."""
+    """Whether all values are in [least, limit); NaN is not."""
     return ((values >= least) & (values < limit)).all()
 
 
 def hnms(
     boxes: Tensor, scores: Tensor, labels: Tensor | None, functions: list[IoUHash], box_format: str
 ) -> tuple[Tensor, Tensor]:
-    """The rows that HNMS keeps (Alg. 2 and 3), by decreasing score, and whether that is right: see `AxisCodes`."""
+    """The rows that HNMS keeps (Alg. 2 and 3), by decreasing score, and whether all boxes fit: see `AxisCodes`."""
     rows = ranked(scores)
     fits = scores.isfinite().all()
     for function in functions:
@@ -122,7 +122,7 @@ def hnms(
 def hnms_mask(
     boxes: Tensor, scores: Tensor, labels: Tensor | None, functions: list[IoUHash], box_format: str
 ) -> Tensor:
-    """Of each box, whether HNMS keeps it; no shape on the way depends on the numbers, and nothing is checked."""
+    """For each box, whether HNMS keeps it. No intermediate shape depends on the data, and nothing is checked."""
     rows = ranked(scores)
     boxes = boxes.index_select(0, rows)
     labels = None if labels is None else labels.index_select(0, rows)
@@ -134,22 +134,22 @@ def hnms_mask(
 
 
 def _keys(x: AxisCodes, y: AxisCodes, has_cell: Tensor, labels: Tensor | None) -> list[Tensor]:
-    """What the boxes of a cell, and they alone, have in common; a box without a cell has it with none."""
+    """Keys that are equal for boxes of the same cell and for no others; a box without a cell has a key of its own."""
     own = -1 - torch.arange(has_cell.shape[0], device=has_cell.device)
     sizes = torch.where(has_cell, x.index * MOST_CELLS + y.index, own)
-    # Nobody checks offsets in ONNX, so nothing there may rest on their limit.
+    # Offsets are not checked in ONNX, so their limit cannot be relied on there.
     offsets = [x.offset, y.offset] if torch.onnx.is_in_onnx_export() else [x.offset * 2**32 + y.offset]
     return [sizes, *offsets, *([] if labels is None else [labels.to(torch.int64)])]
 
 
 def are_first(fields: list[Tensor]) -> Tensor:
-    """Of each place, whether none before it is equal in all fields."""
+    """For each place, whether no place before it is equal in all fields."""
     runs = _runs(fields)
     return torch.zeros_like(runs.starts).scatter(0, runs.order, runs.starts)
 
 
 def are_among_first(fields: list[Tensor], most: int) -> Tensor:
-    """Of each place, whether fewer than `most` before it are equal in all fields."""
+    """For each place, whether fewer than `most` places before it are equal in all fields."""
     runs = _runs(fields)
     rank = torch.arange(runs.order.shape[0], device=runs.order.device)
     rank_in_run = rank - rank[runs.starts].index_select(0, runs.numbers())
@@ -157,19 +157,19 @@ def are_among_first(fields: list[Tensor], most: int) -> Tensor:
 
 
 def numbered(fields: list[Tensor]) -> Tensor:
-    """A number for each place, which those that are equal in all fields, and they alone, have in common."""
+    """A number for each place; two places have the same number exactly if they are equal in all fields."""
     runs = _runs(fields)
     return torch.zeros_like(runs.order).scatter(0, runs.order, runs.numbers())
 
 
 class _Runs(NamedTuple):
-    """Places in such an order that those that are equal stand side by side, the lower one first."""
+    """Places in an order where equal ones are adjacent, the lower one first."""
 
     order: Tensor
-    starts: Tensor  #: of each place in this order, whether it differs from the one before it
+    starts: Tensor  #: for each place in this order, whether it differs from the one before it
 
     def numbers(self) -> Tensor:
-        """Of each place in this order, which run it is in."""
+        """For each place in this order, the number of its run."""
         return self.starts.to(torch.int64).cumsum(0) - 1
 
 
@@ -186,21 +186,21 @@ def _runs(fields: list[Tensor]) -> _Runs:
 
 
 def ranked(scores: Tensor) -> Tensor:
-    """The rows by decreasing score, ties to the lower one."""
-    # ONNX has no bits of floats.
+    """The rows by decreasing score, ties to the lower row."""
+    # ONNX cannot read the bits of floats.
     return sorting(scores if torch.onnx.is_in_onnx_export() else ordered_bits(scores), descending=True)
 
 
 def sorting(values: Tensor, *, descending: bool = False) -> Tensor:
-    """The rows by value, ties to the lower one."""
-    # In ONNX a sort is TopK, whose ties go to the lower row by its definition; there is no other to ask for.
+    """The rows by value, ties to the lower row."""
+    # In ONNX a sort is TopK, which gives ties to the lower row by definition, and has no option for it.
     stable = {} if torch.onnx.is_in_onnx_export() else {"stable": True}
     return torch.sort(values, **stable, descending=descending).indices
 
 
 def ordered_bits(scores: Tensor) -> Tensor:
-    """float64 as int64 and other floats as int32 in the same order; they are sorted faster, and atomics take them."""
+    """float64 as int64 and other floats as int32, in the same order: integers sort faster, and atomics take them."""
     signed, bits = (torch.int64, 63) if scores.dtype == torch.float64 else (torch.int32, 31)
     floats = scores if scores.dtype == torch.float64 else scores.float()
-    pattern = (floats + 0.0).view(signed)  # -0 becomes 0, which it is equal to
+    pattern = (floats + 0.0).view(signed)  # -0 becomes 0, which is equal to it
     return pattern ^ ((pattern >> bits) & ((1 << bits) - 1))

@@ -15,12 +15,12 @@ from hashnms.torch.device import tensors_on
 
 Function = Callable[..., Any]
 
-#: Every op waits for an answer of the device, if only whether its numbers are legal: no CUDA graph can hold it. Older
-#: versions of torch cannot be told.
+#: Every op reads a value from the device, at least whether all numbers are legal, so CUDA graphs cannot contain it.
+#: Older versions of torch have no tag for this.
 _TAGS = {"tags": [torch.Tag.cudagraph_unsafe]} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 
 
-#: What each op does with plain tensors, by its name; for tests, which pretend to have a device.
+#: The implementation of each op for plain tensors, by name; for tests, which simulate a device.
 implementations: dict[str, Function] = {}
 
 
@@ -34,16 +34,17 @@ def register(
     core: Function | None = None,
     on_device: Function | None = None,
 ) -> Function:
-    """Register the op `hashnms::name`, and return a function that goes through it just where it must.
+    """Register the op `hashnms::name`, and return a function that goes through it only where needed.
 
     Args:
-        name: of the op.
-        schema: its arguments, tensors first, boxes first of all, and results.
-        host: what it is of CPU tensors; returns tensors or arrays.
-        fake: tells the shapes of the results.
-        in_onnx: what the call is in operations that ONNX has; may raise an error.
-        core: the function of the core that may read CPU tensors where they are; None, also as its result, for `host`.
-        on_device: the same for tensors elsewhere, without leaving their device; None, also as its result, for the host.
+        name: the name of the op.
+        schema: its arguments (boxes, other tensors, settings) and results.
+        host: computes the result for CPU tensors; returns tensors or arrays.
+        fake: gives the shapes of the results.
+        in_onnx: the call in operations that ONNX has; may raise an error.
+        core: a function of the core that reads CPU tensors in place. If it is None or returns None, `host` is called.
+        on_device: a function for tensors on other devices that works there. If it is None or returns None, `host` is
+            called.
     """
     names = re.findall(r"Tensor\?? (\w+)", schema)
     others = len(names) - 1
@@ -87,13 +88,13 @@ def register(
 
 
 def _outside_onnx(name: str, fake: Function) -> Function:
-    """A fake kernel that refuses the op itself in ONNX: only where it is called can other operations take its place."""
+    """A fake kernel that refuses the op in ONNX: it must be replaced by other operations where it is called."""
 
     def fake_outside_onnx(*arguments: Any) -> Any:
         if torch.onnx.is_in_onnx_export():
             raise RuntimeError(  # torch would log a TypeError
                 f"torch.ops.hashnms.{name} cannot be exported to ONNX: give torch.onnx.export the module that calls "
-                "hashnms, not a program that torch.export has made of it"
+                "hashnms, not a program that torch.export has made from it"
             )
         return fake(*arguments)
 
@@ -102,20 +103,20 @@ def _outside_onnx(name: str, fake: Function) -> Function:
 
 _USUAL = (Tensor, type(None))
 
-# Who may see a call that does not go through the op: nobody, mostly. Looked up once, for a call takes microseconds.
+# These tell whether a call must go through the op; mostly it need not. Looked up once: a call takes microseconds.
 is_compiling, is_tracing = torch.compiler.is_compiling, torch.jit.is_tracing
 num_modes, transform = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 
 
 def _plain(value: Any) -> Any:
-    """A tensor of a class that only adds to tensors, as parameters and torchvision's boxes are, without that class."""
+    """Turn subclasses that behave like plain tensors (parameters, torchvision's boxes) into plain tensors."""
     if type(value) is Tensor or not isinstance(value, Tensor):
         return value
     return value.as_subclass(Tensor) if type(value).__torch_dispatch__ == Tensor.__torch_dispatch__ else value
 
 
 def _op_tensor(name: str, values: Any) -> Any:
-    """A tensor beside the boxes as ops take it. On arrays it depends on the numbers whether float32 holds scores."""
+    """A tensor other than boxes as ops take it. The type of scores must not depend on values, as it does for arrays."""
     if not isinstance(values, Tensor):
         return values
     return values.double() if name == "scores" and values.dtype in _LARGE_INTEGERS else values.detach()
@@ -132,5 +133,5 @@ _LARGE_INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
 def _positive(tensor: Any) -> Any:
-    """Without the sign that negative views (of imaginary parts) have beside their memory, which the core reads."""
+    """Resolve negative views (of imaginary parts), because the core reads their memory, which has the other sign."""
     return tensor.resolve_neg() if isinstance(tensor, Tensor) else tensor
