@@ -42,7 +42,7 @@ std::optional<LargeArray<Status>> partial_nms(const Input<T, Score>& given, cons
   with_metric(options.metric, [&]<Metric metric>() { decide_part<false, metric>(part, ranked, plan); });
   LargeArray<Status> status(input.count, Filled::with_zeros);
   for (size_t k = 0; k < ranked.kept; ++k) status[ranked.rows[k]] = Status::kept;
-  for (const uint32_t row : part.undecided) status[row] = Status::undecided;
+  for (const Part::Undecided& box : part.undecided) status[box.row] = Status::undecided;
   return status;
 }
 

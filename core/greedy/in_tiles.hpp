@@ -74,11 +74,11 @@ class NmsInTiles {
       kept.reserve(boxes.kept);
       for (size_t k = 0; k < boxes.kept; ++k) kept.push_back(input_.claim(boxes.rows[k]));
     });
-    return remaining(parts, tiles);
+    return remaining(parts);
   }
 
   // Those that no tile has decided; where suppressors are wanted also those whose suppressor is not certain.
-  LargeArray<uint32_t> remaining(const std::vector<Part>& parts, const Tiles& tiles) {
+  LargeArray<uint32_t> remaining(const std::vector<Part>& parts) {
     size_t most = 0;
     for (const Part& part : parts) {
       most += part.undecided.size();
@@ -89,14 +89,14 @@ class NmsInTiles {
     if (seen_.size() == 0) seen_ = LargeArray<uint16_t>(input_.count, Filled::with_zeros);
     size_t count = 0;
     for (const Part& part : parts) {
-      for (const uint32_t row : part.undecided) {
+      for (const auto [row, touched] : part.undecided) {
         rows[count] = row;
-        count += ++seen_[row] == (suppressors_.wanted() ? 1 : tiles.touched(input_.corners(row)));
+        count += touched == 1 || ++seen_[row] == (suppressors_.wanted() ? 1 : touched);
       }
     }
     rows.shrink(count);
     for (const Part& part : parts) {
-      for (const uint32_t row : part.undecided) seen_[row] = 0;
+      for (const Part::Undecided& box : part.undecided) seen_[box.row] = 0;
     }
     return rows;
   }

@@ -23,6 +23,9 @@ namespace hashnms {
 
 // A part of a scene, and what comes out of deciding it. Rows are those of the input.
 struct Part {
+  struct Undecided {
+    uint32_t row, touched;  // how many tiles
+  };
   struct Removal {
     uint32_t row, by;
   };
@@ -31,12 +34,16 @@ struct Part {
   const bool* open;        // or, if that is null, those that this says are, by row; none if both are
   const bool* known_kept;  // those that are known to be kept, by row; or null
   Suppressors& suppressors;
-  std::vector<uint32_t> undecided;  // also, where suppressors are wanted, what an undecided box may have suppressed
-  std::vector<Removal> removals;    // by the first box in this part; there may be an earlier one in another
+  std::vector<Undecided> undecided;  // also, where suppressors are wanted, what an undecided box may have suppressed
+  std::vector<Removal> removals;     // by the first box in this part; there may be an earlier one in another
 
   template <class T>
   HASHNMS_INLINE bool is_open(const RankedBox<T>& box) const {
     return tiles ? !tiles->in_one(box.corners) : open && open[box.row];
+  }
+  template <class T>
+  void leave_undecided(const RankedBox<T>& box) {
+    undecided.push_back({box.row, tiles ? static_cast<uint32_t>(tiles->touched(box.corners)) : 1});
   }
   HASHNMS_INLINE bool is_known_kept(uint32_t row) const { return known_kept && known_kept[row]; }
   // In another part.
@@ -70,7 +77,7 @@ HASHNMS_INLINE void decide_until(Part& part, RankedBoxes<T>& ranked, RankedBoxes
     if (found != kNone) part.removals.push_back({box.row, ranked.rows[found]});
     const bool is_suppressed = found != kNone || was_suppressed;
     if (is_suppressed && is_certain) return true;
-    part.undecided.push_back(box.row);
+    part.leave_undecided(box);
     if (is_suppressed) return true;
     undecided.keep(box);
     undecided_index.add(box.corners, box.label, prepared, k);

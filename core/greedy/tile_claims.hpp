@@ -40,7 +40,7 @@ class TileClaims {
   }
 
  private:
-  static constexpr uint16_t kSeveral = 0xffff;
+  static constexpr auto kSeveral = static_cast<uint16_t>(Tiles::kSeveral);
 
   // Whether it is any use.
   template <class T>
@@ -50,11 +50,14 @@ class TileClaims {
     std::vector<std::vector<size_t>> places(threads, std::vector<size_t>(tiles.count()));
     for_each_piece_of(rows, threads, [&](size_t part, size_t begin, size_t end) {
       size_t* const counts = places[part].data();
-      for (size_t k = begin; k < end; ++k) {
-        size_t touched = 0, last = 0;
-        tiles.for_each_touched(input.corners(rows[k]), [&](size_t tile) { ++counts[tile], ++touched, last = tile; });
-        tile_of[k] = static_cast<uint16_t>(touched == 1 ? last : kSeveral);
-      }
+      tiles.for_each_located(input, rows, begin, end, [&](size_t k, uint32_t tile) HASHNMS_INLINE_LAMBDA {
+        tile_of[k] = static_cast<uint16_t>(tile);
+        if (tile != Tiles::kSeveral) {
+          ++counts[tile];
+        } else {
+          tiles.for_each_touched(input.corners(rows[k]), [&](size_t touched) { ++counts[touched]; });
+        }
+      });
     });
     const size_t total = assign(places, tiles.count());
     if (total > 2 * rows.size()) return false;

@@ -10,6 +10,7 @@
 
 #include "boxes/box.hpp"
 #include "boxes/input.hpp"
+#include "boxes/lanes.hpp"
 #include "greedy/overlap_rule.hpp"
 #include "support/dispatch.hpp"
 #include "support/large_array.hpp"
@@ -45,6 +46,55 @@ class Reach {
   double share_;
 };
 
+// Equal steps from one place to another; all before is in the first, all after in the last.
+struct Ruler {
+  static constexpr size_t kSteps = 1024;
+  double begin = 0.0, steps_per_unit = 0.0;
+
+  HASHNMS_INLINE int32_t step(double place) const {
+    const double steps = (place - begin) * steps_per_unit, last = kSteps - 1;
+    return static_cast<int32_t>(steps > 0.0 ? (steps < last ? steps : last) : 0.0);
+  }
+  // Over all of some sorted places except the outermost, which may be far out.
+  static Ruler over(const std::vector<double>& places) {
+    const size_t left_out = places.size() / 256;
+    const double from = places[left_out], to = places[places.size() - 1 - left_out];
+    const double steps_per_unit = kSteps / (to - from);
+    return {from, std::isfinite(steps_per_unit) ? steps_per_unit : 0.0};
+  }
+};
+
+// Some boxes, and the steps of two rulers where their regions begin and end.
+template <class T>
+struct LocatedBoxes {
+  static constexpr size_t kBoxes = 64;
+  BoxLanes<T, kBoxes> boxes{};
+  int32_t x1[kBoxes], x2[kBoxes], y1[kBoxes], y2[kBoxes];
+
+  HASHNMS_INLINE void locate(const Reach& reach, const Ruler& across, const Ruler& down) {
+    const Reach own_reach = reach;
+    const Ruler rulers[2] = {across, down};
+    for (size_t k = 0; k < kBoxes; ++k) {
+      const Region region = own_reach.region(boxes.get(k));
+      x1[k] = rulers[0].step(region.x1), x2[k] = rulers[0].step(region.x2);
+      y1[k] = rulers[1].step(region.y1), y2[k] = rulers[1].step(region.y2);
+    }
+  }
+};
+
+namespace detail {
+
+HASHNMS_VECTOR_CLONES static void locate(LocatedBoxes<float>& boxes, const Reach& reach, const Ruler& across,
+                                         const Ruler& down) {
+  boxes.locate(reach, across, down);
+}
+HASHNMS_VECTOR_CLONES static void locate(LocatedBoxes<double>& boxes, const Reach& reach, const Ruler& across,
+                                         const Ruler& down) {
+  boxes.locate(reach, across, down);
+}
+
+}  // namespace detail
+
 // Columns of about equal numbers of boxes, each cut into tiles of about equal numbers. Borders lie between the steps of
 // a fine ruler, so a place is looked up, not searched. A region touches the tiles from that of its first corner to that
 // of its last: regions that meet touch one tile at least in common.
@@ -56,7 +106,8 @@ class Tiles {
   static Tiles dividing(const Input<T, Score>& input, const LargeArray<uint32_t>& rows, const Reach& reach,
                         size_t wanted) {
     std::vector<Region> sample;
-    for (size_t k = 0; k < std::min(rows.size(), kSamplePerTile * wanted); ++k) {
+    const size_t sampled = std::max(kSamplePerTile * wanted, std::min(kGoodSample, rows.size() / kSamplePerTile));
+    for (size_t k = 0; k < std::min(rows.size(), sampled); ++k) {
       const size_t place = (k * 0x9e3779b97f4a7c15u >> 32) * rows.size() >> 32;  // scattered, but the same in every run
       sample.push_back(reach.region(input.corners(rows[place])));
     }
@@ -80,6 +131,26 @@ class Tiles {
   HASHNMS_INLINE void for_each_touched(const Corners<T>& box, const Use& use) const {
     for_each_touched(reach_.region(box), use);
   }
+  // Calls use(k, touched) for each of some rows: the tile that the box touches, or kSeveral.
+  template <class T, class Score, class Use>
+  HASHNMS_INLINE void for_each_located(const Input<T, Score>& input, const LargeArray<uint32_t>& rows, size_t begin,
+                                       size_t end, const Use& use) const {
+    LocatedBoxes<T> located;
+    for (; begin < end; begin += LocatedBoxes<T>::kBoxes) {
+      const size_t count = std::min(LocatedBoxes<T>::kBoxes, end - begin);
+      for (size_t k = 0; k < count; ++k) located.boxes.set(k, input.corners(rows[begin + k]));
+      detail::locate(located, reach_, x_ruler_, y_ruler_);
+      for (size_t k = 0; k < count; ++k) {
+        const uint32_t column = columns_[located.x1[k]];
+        const uint32_t* const tiles = &tiles_[column * kSteps];
+        const uint32_t tile = tiles[located.y1[k]];
+        const bool one = (column == columns_[located.x2[k]]) & (tile == tiles[located.y2[k]]);
+        use(begin + k, one ? tile : kSeveral);
+      }
+    }
+  }
+  static constexpr uint32_t kSeveral = ~uint32_t(0);
+
   // How many the box touches.
   template <class Box>
   size_t touched(const Box& box) const {
@@ -89,34 +160,18 @@ class Tiles {
   }
 
  private:
-  static constexpr size_t kSteps = 1024, kSamplePerTile = 64;
+  static constexpr size_t kSteps = Ruler::kSteps, kSamplePerTile = 64, kGoodSample = 2048;
   static constexpr double kMostTouched = 1.3;
 
   // Calls use(tile) for all that a region touches.
   template <class Use>
   HASHNMS_INLINE void for_each_touched(const Region& region, const Use& use) const {
-    const size_t y1 = y_ruler_.step(region.y1), y2 = y_ruler_.step(region.y2);
+    const int32_t y1 = y_ruler_.step(region.y1), y2 = y_ruler_.step(region.y2);
     for (size_t column = column_at(region.x1); column <= column_at(region.x2); ++column) {
       const uint32_t* const tiles = &tiles_[column * kSteps];
       for (uint32_t tile = tiles[y1]; tile <= tiles[y2]; ++tile) use(tile);
     }
   }
-
-  // Equal steps from the one place to the other; all before is in the first, all after in the last.
-  struct Ruler {
-    double begin = 0.0, steps_per_unit = 0.0;
-
-    HASHNMS_INLINE size_t step(double place) const {
-      return static_cast<size_t>(std::clamp((place - begin) * steps_per_unit, 0.0, double(kSteps - 1)));
-    }
-    // Over all of some sorted places except the outermost, which may be far out.
-    static Ruler over(const std::vector<double>& places) {
-      const size_t left_out = places.size() / 256;
-      const double from = places[left_out], to = places[places.size() - 1 - left_out];
-      const double steps_per_unit = kSteps / (to - from);
-      return {from, std::isfinite(steps_per_unit) ? steps_per_unit : 0.0};
-    }
-  };
 
   explicit Tiles(const Reach& reach) : reach_(reach), columns_(kSteps), tiles_(kSteps) {}
 
@@ -145,7 +200,7 @@ class Tiles {
     count_ = 0;
     for (size_t column = 0; column < num_columns; ++column) {
       std::sort(of_columns[column].begin(), of_columns[column].end());
-      const size_t rows = std::max<size_t>(wanted * of_columns[column].size() / sample.size(), 1);
+      const size_t rows = std::max<size_t>((wanted * of_columns[column].size() + sample.size() / 2) / sample.size(), 1);
       count_ += divide(y_ruler_, of_columns[column], rows, count_, &tiles_[column * kSteps]);
     }
   }
@@ -155,7 +210,7 @@ class Tiles {
                        uint32_t* numbers) {
     size_t part = 0, step = 0;
     for (size_t k = 1; k < parts && !sorted_places.empty(); ++k) {
-      const size_t border = ruler.step(sorted_places[k * sorted_places.size() / parts]);
+      const auto border = static_cast<size_t>(ruler.step(sorted_places[k * sorted_places.size() / parts]));
       if (border <= step) continue;
       for (; step < border; ++step) numbers[step] = static_cast<uint32_t>(first + part);
       ++part;
@@ -171,7 +226,9 @@ class Tiles {
   }
 
   HASHNMS_INLINE size_t column_at(double x) const { return columns_[x_ruler_.step(x)]; }
-  HASHNMS_INLINE size_t tile_at(size_t column, double y) const { return tiles_[column * kSteps + y_ruler_.step(y)]; }
+  HASHNMS_INLINE size_t tile_at(size_t column, double y) const {
+    return tiles_[column * kSteps + static_cast<size_t>(y_ruler_.step(y))];
+  }
 
   Reach reach_;
   Ruler x_ruler_, y_ruler_;

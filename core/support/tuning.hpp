@@ -37,7 +37,7 @@ inline constexpr size_t kVeryManyForLabels = size_t(1) << 18;  // or with two fr
 inline constexpr size_t kBoxesPerThread = size_t(1) << 16;
 inline constexpr size_t kBoxesPerTile = size_t(1) << 19;  // approximately, on one thread
 inline constexpr size_t kLeastPerTile = size_t(1) << 13;  // on several threads that share few boxes,
-inline constexpr size_t kTilesPerThread = 2;              // with this many tiles each: more tiles have more borders
+inline constexpr size_t kTilesPerThread = 3;              // with this many tiles each: more tiles have more borders
 inline constexpr int kLogClaimsMerged = 15;               // claims that are sorted together at the end
 
 // Soft-NMS (soft/): python -m benchmarks.soft_nms

@@ -80,7 +80,11 @@ def _best_columns(sizes: NDArray[np.float64], extents: NDArray[np.float64], want
     """The number of columns with which the fewest boxes of these sizes, centred in these extents, cross borders."""
     tiny = np.finfo(np.float64).tiny
     crossing = np.maximum((sizes + tiny) / (np.maximum(sizes, extents) + tiny), 1e-9)  # the share of boxes on a border
-    return int(np.clip(round(np.sqrt(wanted * crossing[1] / crossing[0])), 1, wanted))
+    columns = np.arange(1, wanted + 1)
+    rows = np.round(wanted / columns)
+    enough = (columns * rows >= wanted) & (columns * rows <= wanted * 9 / 8)
+    columns, rows = columns[enough], rows[enough]
+    return int(columns[np.argmin(columns * crossing[0] + rows * crossing[1])])
 
 
 def _cuts(places: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
