@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f 
 CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick sanitize lint docs format bench bench-quick stub clean
+.PHONY: help demo test test-quick test-oldest sanitize lint docs format bench bench-quick stub clean
 
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,6 +22,20 @@ test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.
 
 test-quick: $(VENV)/installed $(VENV)/test-tools  ## Run the tests that take under a second each: a minute in all.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not timing and not memory"
+
+# What is warned of by newer versions of others is no matter here.
+test-oldest: $(BIN)/python  ## Run tests with the oldest versions of other packages that pyproject.toml allows.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/oldest
+	$(BIN)/uv pip install --quiet --python build/oldest --resolution lowest-direct ".[$(OLDEST_EXTRAS)]" $(OLDEST_TOOLS)
+	build/oldest/bin/python -m pytest -n auto -m "not slow and not timing and not memory" -W ignore::DeprecationWarning \
+		$(OLDEST_TESTS)
+
+OLDEST_EXTRAS := torch,detectors,tables,files,scenes,eval,plot
+OLDEST_TOOLS := "pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100" "ml_dtypes>=0.4" "pandas>=2.0" "polars>=1.3"
+OLDEST_TESTS := $(addprefix tests/test_,minimal.py cli.py cli_files.py compare.py evaluate.py files.py hashing.py merging.py \
+	pipeline.py plot.py scenes.py tables.py torch_device.py torch_modules.py torch_ops.py torch_registration.py) \
+	$(wildcard tests/test_suppression_*.py tests/test_detectors*.py)
 
 # Address and undefined behaviour in all of the core's tests, data races in those with threads. Without vector clones: they
 # are chosen before a sanitizer is ready.

@@ -55,7 +55,7 @@ METHOD = """\
 
 The machine: {machine}. {versions}.
 
-To repeat this, run `make bench`. With real detections: `pip install ".[bench]"`, then
+To repeat this, run `make bench`. With real detections ([how to make them](data.md)): `pip install ".[bench]"`, then
 `python -m benchmarks --real DIR --output FILE` and `python -m benchmarks.page FILE`. `make bench-quick` measures a part
 of it in two minutes and says which ratios fell. `python -m benchmarks.page` writes this page.
 """

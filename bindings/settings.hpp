@@ -28,7 +28,11 @@ inline constexpr double kShiftLimit = 0x1p53;
 
 inline std::optional<double> number_in(nb::handle object, double least, double greatest) {
   if (!PyFloat_Check(object.ptr())) return std::nullopt;
+#if defined(Py_LIMITED_API)
+  const double number = PyFloat_AsDouble(object.ptr());
+#else
   const double number = PyFloat_AS_DOUBLE(object.ptr());
+#endif
   return number >= least && number <= greatest ? std::optional(number) : std::nullopt;
 }
 

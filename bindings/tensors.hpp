@@ -38,9 +38,13 @@ struct ExchangeTable {
 
 // The table of a type, or null. It remembers the type that defines the table, not one that inherits it.
 inline const ExchangeTable* exchange_table_of(PyTypeObject* type) {
+  static nb::ft_mutex mutex;  // held only while what is remembered is read or written
   static PyTypeObject* known_type = nullptr;
   static const ExchangeTable* known_table = nullptr;
-  if (type == known_type) return known_table;
+  {
+    const nb::ft_lock_guard lock(mutex);
+    if (type == known_type) return known_table;
+  }
   const nb::handle type_handle(reinterpret_cast<PyObject*>(type));
   const nb::object capsule = nb::getattr(type_handle, "__dlpack_c_exchange_api__", nb::none());
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
@@ -48,6 +52,7 @@ inline const ExchangeTable* exchange_table_of(PyTypeObject* type) {
   while (table && table->major_version > 1) table = table->older_version;
   if (!table || table->major_version != 1 || !table->view_of_object) return nullptr;
   if (nb::cast<bool>(nb::getattr(type_handle, "__dict__").attr("__contains__")("__dlpack_c_exchange_api__"))) {
+    const nb::ft_lock_guard lock(mutex);
     type_handle.inc_ref();  // never freed, so that no other type gets its address
     known_type = type;
     known_table = table;

@@ -8,13 +8,14 @@ from collections.abc import Callable
 import typer
 
 from experiments.commands import all as everything
-from experiments.commands import figure, generate, raw, table, train
+from experiments.commands import figure, generate, raw, table, train, yolo
 
 #: Name -> the function to run; its docstring is the help.
 COMMANDS: dict[str, Callable[..., None]] = {
     "generate": generate.command,
     "train": train.command,
     "raw": raw.command,
+    "yolo": yolo.command,
     "table": table.command,
     "figure": figure.command,
     "all": everything.command,

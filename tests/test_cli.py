@@ -7,6 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+import hashnms
 import hashnms.cli
 from hashnms.cli import common
 
@@ -72,7 +73,7 @@ def test_bound_prints_the_table_and_its_inverse():
 
 
 def test_version_is_the_packages():
-    assert run("--version").output == "hashnms 0.1.0\n"
+    assert run("--version").output == f"hashnms {hashnms.__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -93,4 +94,4 @@ def test_bad_options_exit_with_2_and_say_why(arguments, message):
 
 def test_the_module_runs_as_a_program():
     result = subprocess.run([sys.executable, "-m", "hashnms", "--version"], capture_output=True, text=True, check=True)
-    assert result.stdout == "hashnms 0.1.0\n"
+    assert result.stdout == f"hashnms {hashnms.__version__}\n"

@@ -19,6 +19,7 @@ from torch import nn  # noqa: E402
 from hashnms.detectors import accelerate, routed  # noqa: E402
 from hashnms.detectors.torchvision import Place, Replacement, StandIn  # noqa: E402
 from tests.support.small_detectors import ONE_STAGE, detector, images  # noqa: E402
+from tests.support.tensors import one_graph  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the exporters
 
@@ -109,6 +110,7 @@ def test_code_is_exported_with_the_op_of_torchvision(way):
     assert export(with_stand_in(), tensors()) == plain
 
 
+@one_graph
 def test_code_that_is_compiled_and_not_exported_has_ours():
     torch._dynamo.reset()
     graphs = []

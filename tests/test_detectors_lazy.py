@@ -49,6 +49,7 @@ def test_without_what_a_part_needs_the_error_says_what_to_install(part, needed, 
 
 
 def test_without_ray_the_error_names_its_extra():
+    pytest.importorskip("pyarrow")
     code = "import sys; sys.modules['ray'] = None\nimport hashnms\n"
     code += "try:\n    hashnms.cluster\nexcept ImportError as error:\n    print(error)"
     assert run(code) == ['hashnms.cluster needs ray: pip install "hashnms[ray]"']

@@ -4,9 +4,12 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import metadata
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +67,27 @@ def test_a_package_without_its_core_says_what_to_do(tmp_path):
 
 def test_the_package_says_it_is_typed():
     assert Path(hashnms.__file__).with_name("py.typed").is_file()
+
+
+def shown_alone() -> str:
+    """The README as PyPI shows it."""
+    return str(metadata("hashnms").json["description"])
+
+
+def test_the_readme_that_is_shown_alone_has_only_links_that_work_there():
+    readme = shown_alone()
+    links = re.findall(r'\]\(([^)\s]+)|(?:src|srcset|href)="([^"]+)"', readme)
+    targets = [markdown or html for markdown, html in links]
+    assert targets
+    assert [target for target in targets if not target.startswith(("https://", "http://", "#"))] == []
+
+
+def test_the_repository_has_one_address():
+    urls = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["urls"]
+    assert f"{urls['Homepage']}/blob/v{hashnms.__version__}/" in shown_alone()
+    assert f'repository-code: "{urls["Homepage"]}"' in (REPOSITORY / "CITATION.cff").read_text()
+
+
+def test_the_citation_and_the_changelog_are_of_this_version():
+    assert f'version: "{hashnms.__version__}"' in (REPOSITORY / "CITATION.cff").read_text()
+    assert f"\n## {hashnms.__version__}" in (REPOSITORY / "CHANGELOG.md").read_text()

@@ -13,6 +13,7 @@ from hashnms.synthetic import make_scene
 torch = pytest.importorskip("torch")
 
 from hashnms.torch import HNMS, MultiHNMS  # noqa: E402
+from tests.support.tensors import one_graph  # noqa: E402
 
 
 def scene_tensors(count=1500):
@@ -52,6 +53,7 @@ def test_hnms_keeps_what_the_first_of_the_family_keeps():
     assert torch.equal(HNMS(0.7, bx=0, by=0)(rects, conf), MultiHNMS(1, 0.7)(rects, conf))
 
 
+@one_graph
 def test_modules_compile():
     rects, conf = scene_tensors()
     for kind in (MultiHNMS(2, 0.7), HNMS(0.7, w0=2)):

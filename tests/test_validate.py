@@ -201,3 +201,11 @@ def test_numbers_and_names_of_other_types_are_taken(options):
     assert hashnms.nms(BOXES, SCORES, **options).tolist() == [2, 1, 0]
     if "score_threshold" not in options:
         assert hashnms.soft_nms(BOXES, SCORES, **options)[0].tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.longlong, np.uint64, np.ulonglong, np.intc, np.int8])
+def test_labels_of_every_type_of_integers_are_the_same(kind):
+    boxes, scores = np.tile(np.float32([[0, 0, 10, 10]]), (3, 1)), np.float32([0.3, 0.2, 0.1])
+    labels = np.array([0, 1, 1], kind)
+    assert hashnms.nms(boxes, scores, labels=labels).tolist() == [0, 1]
+    assert hashnms.hnms(boxes, scores, images=labels).tolist() == [0, 1]

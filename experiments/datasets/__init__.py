@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from experiments.datasets import carpk, coco, crowdhuman, sku110k, visdrone, voc
+from experiments.datasets import carpk, coco, crowdhuman, mot, sku110k, visdrone, voc
 from experiments.datasets.common import (
     Contents,
     Counts,
@@ -156,6 +156,15 @@ SOURCES: dict[str, Source] = {
         test="val",
         write=visdrone.write,
         scenes=("parking_lot", "crowd"),
+    ),
+    "mot17": Source(
+        "MOT17",
+        "https://motchallenge.net/data/MOT17",
+        "train/MOT17-<number>-<detector>/img1/<frame>.jpg and .../gt/gt.txt",
+        mot.read,
+        {"train": Counts(5_316, None)},  # boxes of its test data are not public
+        train="train",
+        test="train",
     ),
     "wheat": Source(
         "Wheat heads",

@@ -1,6 +1,6 @@
 """hashnms: fast, exact non-maximum suppression for crowded scenes."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 try:
     from hashnms import _core as _core

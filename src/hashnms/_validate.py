@@ -332,6 +332,8 @@ def _integers(name: str, array: Array) -> Array:
 def _plain(array: Array, dtype: np.dtype[Any]) -> Array:
     """A contiguous and aligned array of this type; a copy only where needed."""
     plain = np.asarray(array, dtype, order="C")
+    if plain.dtype.num != dtype.num:  # C's long long and int64: two types of the same numbers, which NumPy leaves alone
+        plain = plain.view(dtype)
     return plain if plain.flags.aligned else plain.copy()
 
 

@@ -6,11 +6,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import hashnms
 from hashnms import Suppression
 from hashnms.synthetic import make_scene
+
+
+def since_torch(major: int, minor: int, what: str) -> pytest.MarkDecorator:
+    """Skips a test of what older versions of torch cannot do, whatever hashnms does (docs/installing.md)."""
+    here = tuple(map(int, torch.__version__.split(".")[:2]))
+    return pytest.mark.skipif(here < (major, minor), reason=f"{what} needs torch {major}.{minor}")
+
+
+one_graph = since_torch(2, 9, "torch.compile(fullgraph=True) of ops whose results have any size")
 
 CHAIN = Suppression.parse("score:0.1+top:300+hnms:0.73/2+nms:0.5+limit:50")
 IOS_CHAIN = Suppression.parse("top:300+nms:0.6/ios/inclusive+limit:50")

@@ -86,8 +86,11 @@ def _fail(message: str, code: int) -> None:
 @contextmanager
 def progress_bar(text: str) -> Iterator[Callable[[float, str], None]]:
     """A progress bar on a terminal, nothing elsewhere. Yields a function to call with the share that is done."""
+    if not on_stderr.is_terminal:  # a disabled bar of an older rich prints an empty line
+        yield lambda *_: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=on_stderr, disable=not on_stderr.is_terminal, transient=True) as progress:
+    with Progress(*columns, console=on_stderr, transient=True) as progress:
         task = progress.add_task(text, total=1.0)
 
         def update(done: float, description: str = text) -> None:

@@ -10,4 +10,8 @@ def is_exporting() -> bool:
 
     A runtime of such a graph may not have hashnms, but knows torchvision's NMS.
     """
-    return bool(torch.compiler.is_exporting() or torch.onnx.is_in_onnx_export() or torch.jit.is_tracing())
+    return bool(_torch_is_exporting() or torch.onnx.is_in_onnx_export() or torch.jit.is_tracing())
+
+
+#: Versions of torch before 2.7 cannot say it: their `torch.export` sees hashnms's ops.
+_torch_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
