@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import plots, tables
+from benchmarks.headline import write_headline
+from benchmarks.peers import OUR_NMS_OF_TENSORS
 from benchmarks.record import COMMITTED, load, write
 
 REPOSITORY = Path(__file__).parent.parent
-IMAGES = "../images"  # from the page's folder
-#: What stands between these lines of the README is written here.
-HEADLINE_BEGIN, HEADLINE_END = "<!-- written by benchmarks.page -->", "<!-- until here -->"
-HEADLINE_PEERS = ["torchvision", "lsnms", "powerboxes nms", "OpenCV", "onnxruntime", "plain loop"]
+IMAGES = "../images"  # beside the page's folder
+#: Peers that take tensors are compared with our call on tensors, the others with our call on arrays.
+TENSOR_PEERS = ["torchvision", "ultralytics TorchNMS"]
 
 INTRODUCTION = """\
 # Benchmarks: hashnms and its peers
@@ -101,12 +102,6 @@ One image of each set, before any suppression.
 """,
 }
 
-#: Why a peer is faster than one of ours with ten boxes.
-REASONS = {
-    "hashnms nms": "With ten boxes, hashnms nms takes about a microsecond, most of it in Python and NumPy.",
-    "hashnms hnms:0.7/4": "hashnms hnms:0.7/4 makes four passes. With ten boxes, most of their time is a fixed cost.",
-}
-
 QUALITY = """\
 ## What is left on real detections
 
@@ -175,7 +170,7 @@ def summary(record: dict[str, Any]) -> Iterator[str]:
 
 
 class Ahead(NamedTuple):
-    """A peer that is faster than something of ours in the same table."""
+    """A peer that is faster than our function of the same kind."""
 
     where: str
     boxes: int
@@ -189,14 +184,11 @@ def ahead(record: dict[str, Any]) -> Iterator[Ahead]:
     for family in record["families"].values():
         results = tables.Family(family["results"])
         for work in results.works:
-            of_ours = {name: results.seconds(work, name) for name in results.of_hashnms}
             for peer in results.peers:
-                theirs = results.seconds(work, peer)
-                if theirs is None or results.answer(work, peer).startswith("recall"):
-                    continue
-                for name, ours in of_ours.items():
-                    if ours is not None and theirs < ours:
-                        yield Ahead(f"{family['title']}, {work[0]}", work[1], peer, name, theirs / ours)
+                name = OUR_NMS_OF_TENSORS.name if peer in TENSOR_PEERS else results.ours
+                theirs, ours = results.seconds(work, peer), results.seconds(work, name)
+                if theirs and ours and theirs < ours and not results.answer(work, peer).startswith("recall"):
+                    yield Ahead(f"{family['title']}, {work[0]}", work[1], peer, name, theirs / ours)
 
 
 def behind(record: dict[str, Any]) -> Iterator[str]:
@@ -207,8 +199,8 @@ def behind(record: dict[str, Any]) -> Iterator[str]:
     if not cases:
         yield "Nowhere in this run."
     yield ""
-    small = {case.ours for case in cases if case.boxes <= 10}
-    yield from (f"{reason}\n" for name, reason in REASONS.items() if name in small)
+    if any(case.boxes <= 10 for case in cases):
+        yield "With ten boxes a call takes a few microseconds, most of them in Python, NumPy or torch.\n"
 
 
 def of_set(name: str, groups: dict[str, Any]) -> Iterator[str]:
@@ -230,28 +222,6 @@ def draw(record: dict[str, Any], folder: Path) -> None:
             plots.growth(measured["results"], measured["title"], folder / f"benchmarks-{name}.svg")
     for name, groups in record.get("quality", {}).items():
         plots.precision(groups["over_most_in"], f"{name}, P1 at each point", folder / f"benchmarks-{name}.svg")
-
-
-def headline(record: dict[str, Any]) -> Iterator[str]:
-    """The README's table: exact NMS compared with the usual ones."""
-    of_thresholds = [tables.Family(record["families"][name]["results"]) for name in ("nms-0.5", "nms-0.7")]
-    sizes = [size for _, size in of_thresholds[0].works]
-
-    def cell(peer: str, size: int) -> str:
-        cells = (tables.ratio_cell(family, (family.works[0][0], size), peer) for family in of_thresholds)
-        return " / ".join(cell or "not measured" for cell in cells)
-
-    body = ([f"{size:,}", *(cell(peer, size) for peer in HEADLINE_PEERS)] for size in sizes)
-    yield from tables.rows(["boxes", *HEADLINE_PEERS], body, left=0)
-
-
-def write_headline(record: dict[str, Any], readme: Path) -> None:
-    text = readme.read_text(encoding="utf-8")
-    before, _, rest = text.partition(HEADLINE_BEGIN)
-    _, _, after = rest.partition(HEADLINE_END)
-    if not after:
-        raise SystemExit(f"{readme} must have the lines {HEADLINE_BEGIN} and {HEADLINE_END}: nothing is written to it")
-    write(readme, f"{before}{HEADLINE_BEGIN}\n\n" + "\n".join(headline(record)) + f"\n{HEADLINE_END}{after}")
 
 
 if __name__ == "__main__":

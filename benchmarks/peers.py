@@ -61,6 +61,16 @@ def hashnms_nms(work: Workload) -> Call:
     return lambda: hashnms.nms(work.boxes, work.scores, work.iou_threshold, labels=work.labels)
 
 
+def hashnms_nms_of_tensors(work: Workload) -> Call:
+    import torch
+
+    boxes, scores = torch.from_numpy(work.boxes), torch.from_numpy(work.scores)
+    if work.labels is None:
+        return lambda: hashnms.nms(boxes, scores, work.iou_threshold)
+    labels = torch.from_numpy(work.labels)
+    return lambda: hashnms.nms(boxes, scores, work.iou_threshold, labels=labels)
+
+
 def torchvision_nms(work: Workload) -> Call:
     import torch
     import torchvision
@@ -196,7 +206,10 @@ OUR_NMS = Peer("hashnms nms", "hashnms", hashnms_nms)
 OUR_SOFT_NMS = Peer("hashnms soft_nms", "hashnms", hashnms_soft_nms)
 OUR_HNMS = Peer(f"hashnms hnms:{ALPHA}/1", "hashnms", hashnms_hnms, approximates=True)
 
+OUR_NMS_OF_TENSORS = Peer("hashnms nms, tensors", "torch", hashnms_nms_of_tensors)
+
 NMS = [
+    OUR_NMS_OF_TENSORS,
     OUR_HNMS,
     Peer(f"hashnms hnms:{ALPHA}/4", "hashnms", lambda work: hashnms_hnms(work, 4), approximates=True),
     Peer("torchvision", "torchvision", torchvision_nms),

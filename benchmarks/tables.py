@@ -87,6 +87,15 @@ def ratio_cell(family: Family, work: tuple[str, int], peer: str) -> str:
     return f"{shown(ratio)}x{'' if answer.startswith(('same', 'recall')) else ' *'}"
 
 
+def time_cell(family: Family, work: tuple[str, int], peer: str) -> str:
+    """The time of a call in milliseconds; why there is none."""
+    seconds, answer = family.seconds(work, peer), family.answer(work, peer)
+    if seconds is None:
+        return {TOO_LONG: "> 1 min", TOO_MUCH: "> 4 GB", "": "not measured"}.get(answer, "fails")
+    digits = 3 if seconds < 1e-4 else 2 if seconds < 1e-3 else 1 if seconds < 1e-2 else 0
+    return f"{1e3 * seconds:,.{digits}f} ms"
+
+
 def shown(ratio: float) -> str:
     """Two significant digits, or all digits before the point."""
     return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}" if ratio >= 0.995 else f"{ratio:.2f}"
