@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -58,17 +59,17 @@ def command(
             raise ValueError(f"--save must be a folder, got the file {save}")
         guaranteed = iou_lower_bound(alpha)
         scene = make_scene(preset, boxes, seed=seed)
-        groups = _rows(scene, iou, alpha)
         title = f"{preset}: {len(scene.gt_boxes):,} objects, {boxes:,} raw boxes, IoU {iou:g}"
         table = Table(title=title, box=SIMPLE, collapse_padding=True)
         for column in ("method", "kept", "time", "speed-up", "recall", "precision"):
             table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
         rows = list[_Row]()
-        for group in groups:
-            for row in group:
-                rows.append(row)
-                table.add_row(*row.cells(rows[0]))
-            table.add_section()
+        with _one_thread():
+            for group in _rows(scene, iou, alpha):
+                for row in group:
+                    rows.append(row)
+                    table.add_row(*row.cells(rows[0]))
+                table.add_section()
         console.print(table)
         console.print(
             f"The first row is the usual NMS. nms:{iou:g} is exact: it keeps the same boxes.\n"
@@ -76,7 +77,7 @@ def command(
             f"of a cell have an IoU of at least {guaranteed:.3f}. a+b runs a, then b. softnms is exact\n"
             "Soft-NMS: it lowers scores. Recall: the share of the first row's boxes that the\n"
             "method keeps. Precision: the share of the method's boxes that the first row\n"
-            "keeps. Times are the best of several runs.",
+            "keeps. Times are the best of several runs, on one thread.",
             style="dim",
             highlight=False,
         )
@@ -104,6 +105,21 @@ class _Row:
             return cells
         agreed = agreement(self.keep, first.keep)
         return [*cells, f"{agreed.recall:.1%}", f"{agreed.precision:.1%}"]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let hashnms and torch use one thread each, so that the comparison is fair."""
+    packages: list[Any] = [hashnms]
+    if find_spec("torchvision") is not None:
+        import torch  # noqa: PLC0415
+
+        packages.append(torch)
+    with ExitStack() as restored:
+        for package in packages:
+            restored.callback(package.set_num_threads, package.get_num_threads())
+            package.set_num_threads(1)
+        yield
 
 
 def _rows(scene: Scene, iou: float, alpha: float) -> list[Iterator[_Row]]:
