@@ -1,7 +1,7 @@
 // The Python module hashnms._core: a table of contents of the core.
 //
 // Functions take the arguments of a call as they are. They return None if they refuse them: if an array is not plain or
-// has the wrong type or shape, a number is illegal, or a name is unknown. src/hashnms/_calls.py then converts them, or
+// has the wrong type or shape, a number is invalid, or a name is unknown. src/hashnms/_calls.py then converts them, or
 // raises the error that says why.
 #include <nanobind/nanobind.h>
 
@@ -103,7 +103,7 @@ nb::object nms_of(nb::handle boxes, nb::handle scores, nb::handle labels, nb::ha
   });
 }
 
-// All options except where to write suppressors; nothing if a setting is illegal.
+// All options except where to write suppressors; nothing if a setting is invalid.
 std::optional<NmsOptions> nms_options(nb::handle iou_threshold, nb::handle score_threshold, nb::handle max_output,
                                       nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
@@ -131,13 +131,13 @@ nb::object join(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     const NewArray<int64_t> joined(boxes, {input.count}), suppressor(boxes, {input.count});
     options->suppressor = suppressor.data;
-    const bool is_legal =
+    const bool is_valid =
         unlocked(input.count, [&] { return hashnms::join(input, *options, num_threads, joined.data); });
-    return is_legal ? nb::object(nb::make_tuple(joined.object, suppressor.object)) : nb::none();
+    return is_valid ? nb::object(nb::make_tuple(joined.object, suppressor.object)) : nb::none();
   });
 }
 
-// The options that do not concern scores; nothing if a setting is illegal.
+// The options that do not concern scores; nothing if a setting is invalid.
 std::optional<NmsOptions> overlap_options(nb::handle iou_threshold, nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto measure = metric_of(metric);
@@ -270,9 +270,9 @@ nb::object regions(nb::handle boxes, nb::handle iou_threshold, nb::handle metric
   const PlainArray array(boxes);
   return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
     const NewArray<double> result(nb::none(), {array.rows(), 4});
-    const bool legal =
+    const bool valid =
         unlocked(array.rows(), [&] { return write_regions(rows, format, array.rows(), *options, result.data); });
-    return legal ? result.object : nb::none();
+    return valid ? result.object : nb::none();
   });
 }
 
@@ -309,7 +309,7 @@ nb::object iou_hash(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handl
     const size_t count = array.rows();
     const NewArray<int64_t> result(boxes, {count, 4});
     const bool all_fit = unlocked(count, [&] {
-      return extents_of(rows, format, nullptr, count).legal && hash->write_codes(rows, count, format, result.data);
+      return extents_of(rows, format, nullptr, count).valid && hash->write_codes(rows, count, format, result.data);
     });
     return all_fit ? result.object : nb::none();
   });

@@ -76,11 +76,11 @@ Corners<double> wide_corners(const T* row, BoxFormat format) {
 
 }  // namespace detail
 
-// Nothing if a number is illegal. The caller's other checks are trusted: no score below 0, no sum beyond double.
+// Nothing if a number is invalid. The caller's other checks are trusted: no score below 0, no sum beyond double.
 template <class T, class Score>
 std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
   const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
-  if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
+  if (!extents.valid || !all_finite(given.scores, given.count)) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   Fusion fusion{LargeArray<int64_t>(input.count), {}, {}};

@@ -196,7 +196,7 @@ def test_hnms_says_what_it_has_in_place_of_an_iou_threshold(threshold):
 
 
 @pytest.mark.parametrize("call", [hnms, nms, soft_nms, Suppression.parse("nms:0.5")])
-def test_boxes_that_would_be_legal_as_xywh_are_asked_about(call):
+def test_boxes_that_would_be_valid_as_xywh_are_asked_about(call):
     with pytest.raises(ValueError, match=r"in row 0 \(1 such row\); did you mean box_format='xywh' or "):
         call([[50, 50, 10, 10], [0, 0, 5, 5]], [1, 2])
     with pytest.raises(ValueError, match=r"in row 0 \(1 such row\); did you mean hashnms.boxes.order_corners\(boxes\)"):

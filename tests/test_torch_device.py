@@ -94,10 +94,10 @@ def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
 @pytest.mark.parametrize(
     ("boxes", "reason"),
     [
-        ([[0.0, 0.0, 1.0, np.nan]], "illegal"),
-        ([[0.0, 0.0, np.inf, 1.0]], "illegal"),
-        ([[np.inf, 0.0, np.inf, 1.0]], "illegal"),
-        ([[2.0, 0.0, 1.0, 1.0]], "illegal"),
+        ([[0.0, 0.0, 1.0, np.nan]], "invalid"),
+        ([[0.0, 0.0, np.inf, 1.0]], "invalid"),
+        ([[np.inf, 0.0, np.inf, 1.0]], "invalid"),
+        ([[2.0, 0.0, 1.0, 1.0]], "invalid"),
         ([[0.0, 0.0, 1e-60, 1.0]], "size"),
         ([[0.0, 0.0, 1e60, 1.0]], "size"),
         ([[1e9, 0.0, 1e9 + 1e-2, 1.0]], "offset"),
@@ -106,14 +106,14 @@ def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
 def test_what_the_tables_do_not_hold_is_left_to_the_host(boxes, reason):
     given_boxes = device_boxes(np.array([*boxes, [0.0, 0.0, 1.0, 1.0]]), np.ones(2))
     assert device.hnms(given_boxes, hash_family(0.7, 1)) is None
-    assert given_boxes.are_legal() == (reason != "illegal")
+    assert given_boxes.are_valid() == (reason != "invalid")
     assert device.hnms(device_boxes(np.ones((2, 4)), np.ones(2)), hash_family(0.995, 1)) is None
 
 
 def test_a_bad_score_is_left_to_the_host():
     given_boxes = device_boxes(np.ones((2, 4)), np.array([1.0, np.nan]))
     assert device.hnms(given_boxes, hash_family(0.7, 1)) is None
-    assert not given_boxes.are_legal()
+    assert not given_boxes.are_valid()
 
 
 CHAINS = [

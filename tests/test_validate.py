@@ -167,7 +167,7 @@ def test_no_warning_comes_before_the_error():
         hnms(np.array([[-3e38, 0, 3e38, 1], [0, 0, 1, np.nan]], np.float32), [1.0, 1.0])
 
 
-def test_the_largest_float32_boxes_are_legal():
+def test_the_largest_float32_boxes_are_valid():
     largest = np.finfo(np.float32).max
     boxes = np.array([[-largest, -largest, largest, largest], [0, 0, 1, 1]], np.float32)
     assert hnms(boxes, [1, 2]).tolist() == [1, 0]

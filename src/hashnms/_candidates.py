@@ -67,7 +67,7 @@ class Candidates(NamedTuple):
 
     def fuse(self, iou_threshold: float, confidence: ConfidenceName, most: int | None) -> tuple[Any, Any, Any]:
         """Fuse as `hashnms.weighted_boxes_fusion` does with one model; a fused box has the place of its first box."""
-        self.top(in_all=0)  # the core reports illegal numbers
+        self.top(in_all=0)  # the core reports invalid numbers
         places, boxes, scores = (
             self._first(values, most) for values in self._by_arrays(_fused, iou_threshold, confidence)
         )

@@ -354,7 +354,7 @@ def _merged(
     box then depends on the mask.
     """
     result = _core.grow(boxes, groups.keep, groups.others, groups.ends, threshold, metric.lower())
-    assert result is not None, "the core refused legal groups"
+    assert result is not None, "the core refused valid groups"
     grown, taken = result
     sizes = np.diff(groups.ends, prepend=0)
     numbers = np.repeat(np.arange(len(sizes)), sizes)

@@ -168,7 +168,7 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
                 layout = layout or Layout.of(arrays)
                 integers.see(arrays)
                 records = layout.records(arrays, count)
-                if not _are_legal(arrays, layout, records, columns.box_format):
+                if not _are_valid(arrays, layout, records, columns.box_format):
                     arrays.explain(columns)
             except BadRow as error:
                 raise located(error, [rows]) from None
@@ -187,7 +187,7 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
     }
 
 
-def _are_legal(arrays: Arrays, layout: Layout, records: Any, box_format: str) -> bool:
+def _are_valid(arrays: Arrays, layout: Layout, records: Any, box_format: str) -> bool:
     """Whether the core accepts all numbers. It checks all boxes but is asked to return none."""
     nothing = (None, None, sys.float_info.max, None, 0, box_format)
     if _core.top_k(arrays.boxes, arrays.scores, *nothing) is not None:

@@ -121,7 +121,7 @@ def _suppress_on_host(boxes: Any, scores: Any, labels: Any, images: Any, suppres
 
 def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, images: Any, suppression: Any, box_format: Any) -> Any:
     given = DeviceCandidates.plain(boxes, scores, labels, images, _settings.box_format_value(box_format))
-    return _chain(suppression).run(given) if given is not None and given.are_legal() else None
+    return _chain(suppression).run(given) if given is not None and given.are_valid() else None
 
 
 def _merge_on_host(*arguments: Any) -> Any:
