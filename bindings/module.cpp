@@ -75,7 +75,7 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   });
 }
 
-// The number of the function is trusted.
+// The number of the function is not checked.
 nb::object hnms_of_function(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha,
                             nb::handle num_hashes, size_t function, nb::handle box_format) {
   const auto family = family_of(alpha, num_hashes);
@@ -276,7 +276,7 @@ nb::object regions(nb::handle boxes, nb::handle iou_threshold, nb::handle metric
   });
 }
 
-// Borders are trusted.
+// The borders are not checked.
 nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle metric, nb::handle inclusive,
                          nb::handle box_format, nb::handle across, nb::handle down, nb::handle row_starts) {
   const auto options = overlap_options(iou_threshold, metric, inclusive);
@@ -292,7 +292,7 @@ nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle 
   });
 }
 
-// Row r is bit r % 8 of byte r / 8 of the bitmap. The arguments are trusted.
+// Row r is bit r % 8 of byte r / 8 of the bitmap. The arguments are not checked.
 void clear_bits(nb::handle bitmap, nb::handle rows) {
   const PlainArray array(rows);
   auto* const bits = static_cast<uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(bitmap.ptr())));
@@ -400,7 +400,7 @@ NB_MODULE(_core, m) {
         "alpha"_a.none(), "num_hashes"_a.none(), "function"_a, "box_format"_a.none(),
         nb::sig("def hnms_of_function(boxes: object, scores: object, labels: object, alpha: object, "
                 "num_hashes: object, function: int, box_format: object) -> " HASHNMS_ROWS " | None"),
-        "The best box of each cell of one function of a family. The number of the function is trusted.");
+        "The best box of each cell of one function of a family. The number of the function is not checked.");
   m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(),
@@ -433,10 +433,10 @@ NB_MODULE(_core, m) {
                 "box_format: object, across: " HASHNMS_FLOATS ", down: " HASHNMS_FLOATS ", row_starts: " HASHNMS_ROWS
                 ") -> tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS ", numpy.typing.NDArray[numpy.int8]] | None"),
         "The boxes that touch each tile: where each tile starts, their rows, and which copy each is. "
-        "The borders are trusted.");
+        "The borders are not checked.");
   m.def("clear_bits", &bindings::clear_bits, "bitmap"_a, "rows"_a,
         nb::sig("def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: " HASHNMS_ROWS ") -> None"),
-        "Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are trusted.");
+        "Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are not checked.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
         "iou_threshold"_a.none(),
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS
@@ -483,9 +483,9 @@ NB_MODULE(_core, m) {
       "family_origins",
       [](double alpha, size_t num_hashes) { return bindings::array_of(HashFamily::origins(alpha, num_hashes)); },
       "alpha"_a, "num_hashes"_a, nb::sig("def family_origins(alpha: float, num_hashes: int) -> " HASHNMS_FLOATS),
-      "W_0 of each function of a family. The arguments are trusted.");
+      "W_0 of each function of a family. The arguments are not checked.");
   m.def("float32_cells", &bindings::float32_cells, "alpha"_a, "origin"_a,
         nb::sig("def float32_cells(alpha: float, origin: float) -> tuple[int, " HASHNMS_FLOATS ", " HASHNMS_FLOATS "]"),
         "The index of the first cell, and the least width and 1/delta of every cell that a float32 box can have. "
-        "The arguments are trusted.");
+        "The arguments are not checked.");
 }

@@ -59,8 +59,8 @@ struct Functions {
   explicit Functions(size_t only) : first(only), last(only + 1) {}
 };
 
-// The kept boxes as claims, greatest first. Nothing if a number is invalid or a box has no code; the caller's other
-// checks are trusted.
+// The kept boxes as claims, greatest first. Nothing if a number is invalid or a box has no code; the caller checks the
+// rest.
 template <class T, class Score>
 std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily& family, const Functions& functions,
                                   size_t threads) {

@@ -98,7 +98,7 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
 
 }  // namespace detail
 
-// The kept rows by rank. Nothing if a number is invalid; the caller's other checks are trusted.
+// The kept rows by rank. Nothing if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsOptions& options, size_t threads) {
   const size_t parts = threads_for(given.count, tuning::kBoxesPerThread, threads);

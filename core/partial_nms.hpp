@@ -26,7 +26,7 @@ namespace hashnms {
 enum class Status : int8_t { suppressed = 0, kept = 1, undecided = 2 };
 
 // The status of each row. `open` says which boxes may overlap a box outside the part, `kept` which are known to be
-// kept; both may be null. Nothing if a number is invalid; the caller's other checks are trusted.
+// kept; both may be null. Nothing if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 std::optional<LargeArray<Status>> partial_nms(const Input<T, Score>& given, const NmsOptions& options, const bool* open,
                                               const bool* kept) {

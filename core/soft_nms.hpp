@@ -160,7 +160,7 @@ std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const 
 
 }  // namespace detail
 
-// Nothing if a number is invalid; the caller's other checks are trusted.
+// Nothing if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 std::optional<Selection<Score>> soft_nms(const Input<T, Score>& given, const SoftNmsOptions& options, size_t threads) {
   if (options.method == SoftMethod::hard) return detail::select_hard(given, options, threads);

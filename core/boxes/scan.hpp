@@ -36,8 +36,8 @@ struct RowExtremes {
 };
 
 // Works on the numbers in place, four per box, so that the loops over lanes become vector instructions. The size at a
-// lane is the number two lanes further (minus this one): correct for the first two lanes of a box, unused for the
-// others.
+// lane is the number two lanes further, in xyxy minus the number at the lane. It is correct for the first two lanes of
+// a box, and not used for the other two.
 template <BoxFormat format, class T>
 HASHNMS_INLINE RowExtremes<T> scan_rows(const T* boxes, size_t count) {
   constexpr size_t kRows = 4, kLanes = 4 * kRows;
