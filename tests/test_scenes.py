@@ -396,7 +396,7 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path):
     pq.write_table(table_of(scene.boxes, scene.scores), source)
 
     def again(*_):
-        with pytest.raises(FileError, match="where another process works"):
+        with pytest.raises(FileError, match="which another process uses"):
             scenes.suppress(source, tmp_path / "other.parquet", "nms:0.5", folder=work)
         raise Stop
 

@@ -297,7 +297,7 @@ def test_kernels_that_give_other_boxes_are_not_used():
             rows, fits = portable.hnms(*arguments)
             return rows.flip(0), fits
 
-    with pytest.raises(RuntimeError, match="keep other boxes"):
+    with pytest.raises(RuntimeError, match="keep different boxes"):
         device.check_kernels(Wrong(), torch.device("cpu"))
 
 

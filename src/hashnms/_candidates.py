@@ -16,9 +16,9 @@ class Candidates(NamedTuple):
     """Arrays in the core's types, by increasing input row, so that ties go by row in every step.
 
     The methods `hnms`, `nms`, `soft_nms` and `top` return places among the candidates, by decreasing score, ties to the
-    lower place, and the new scores of these boxes. `most`: only the first this many of each image are needed. `merge`
-    and `fuse` also return the boxes, which they change. `hashnms.torch.device` has candidates that are tensors, with
-    the same methods.
+    lower place, and the new scores of these boxes. `most`: only the first `most` boxes of each image are needed.
+    `merge` and `fuse` also return the boxes, which they change. `hashnms.torch.device` has candidates that are tensors,
+    with the same methods.
     """
 
     boxes: Any
@@ -86,7 +86,7 @@ class Candidates(NamedTuple):
         return places if self.rows is None else self.rows[places]
 
     def _first(self, places: Any, most: int | None) -> Any:
-        """At most `most` places, where that is easy to tell."""
+        """The first `most` places; all places if there are several images, because `most` counts per image."""
         return places[:most] if self.images is None else places
 
     def _with_scores(self, places: Any) -> tuple[Any, Any]:

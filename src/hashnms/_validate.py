@@ -1,4 +1,4 @@
-"""All checks of arrays and their messages: name, need, got. The core trusts arguments that have passed these.
+"""All checks of arrays and their messages: name, need, got. The core does not check again what has passed these checks.
 
 The core takes plain arrays as they are and checks their numbers while it reads them. Only arguments that it refuses
 come here, through `_calls.py`: `..._array` converts them, as `..._value` in `_settings.py` converts settings;
@@ -332,7 +332,7 @@ def _integers(name: str, array: Array) -> Array:
 def _plain(array: Array, dtype: np.dtype[Any]) -> Array:
     """A contiguous and aligned array of this type; a copy only where needed."""
     plain = np.asarray(array, dtype, order="C")
-    if plain.dtype.num != dtype.num:  # C's long long and int64: two types of the same numbers, which NumPy leaves alone
+    if plain.dtype.num != dtype.num:  # NumPy does not convert C's long long to int64
         plain = plain.view(dtype)
     return plain if plain.flags.aligned else plain.copy()
 

@@ -187,4 +187,4 @@ def check_kernels(kernels: Any, device: torch.device) -> None:
     boxes = torch.stack([corner, corner, corner + size, corner + size * 1.5], dim=1)
     arguments = (boxes, place % 50, place.to(torch.int64) % 3, hash_family(0.7, 2), "xyxy")
     if not torch.equal(kernels.hnms(*arguments)[0], portable.hnms(*arguments)[0]):
-        raise RuntimeError("the Triton kernels keep other boxes than plain operations")
+        raise RuntimeError("the Triton kernels and plain operations keep different boxes")
