@@ -1,4 +1,4 @@
-"""A call, whatever it is given: one try of the core, one slow path, and errors that say what was meant."""
+"""A call with any arguments: one try of the core, one slow path, and errors that say what is needed."""
 
 import importlib
 import re
@@ -281,7 +281,7 @@ def test_iou_hash_keeps_the_tables_of_the_latest_calls():
 
 
 def test_a_new_method_is_one_class_and_one_entry(monkeypatch):
-    """It asks the candidates, whether they are arrays or tensors elsewhere."""
+    """It calls the candidates, whether they are arrays or tensors on a device."""
 
     @dataclass(frozen=True)
     class Twice(steps.Step):

@@ -66,7 +66,7 @@ def test_plain_torch_keeps_what_the_core_keeps_of_scenes(preset):
 def test_plain_torch_keeps_what_the_core_keeps_of_worst_cases(shape):
     boxes = WORST_CASES[shape](2000).astype(np.float64)
     scores = np.random.default_rng(51).random(2000)
-    if shape == "sizes from 1e-3 to 1e6":  # so small and so far off that the host is asked
+    if shape == "sizes from 1e-3 to 1e6":  # so small and so far from the origin that the host computes it
         assert device.hnms(device_boxes(boxes, scores), hash_family(0.7, 2)) is None
         boxes /= 16
         boxes[:, 2:] += 1

@@ -117,7 +117,7 @@ def test_bad_types_raise_type_error(arguments, message):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
 def test_a_bad_number_is_found_wherever_it_stands(position, dtype, box_format):
-    """The core looks at several boxes at once: none may slip through at the ends."""
+    """The core checks several boxes at once: none may be missed at the ends."""
     boxes = np.tile(np.array([[1, 2, 30, 40]], dtype), (101, 1))
     scores = np.ones(101, dtype)
     for column in range(4):

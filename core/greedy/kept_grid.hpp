@@ -136,7 +136,7 @@ class KeptGrid {
     if (!can_overlap<metric>(box)) return kNone;
     const Query<T> query{box, box.area(), label};
     uint32_t found = kNone;
-    const uint32_t home = hash_of_sum(cells.home[k]);  // where most boxes find theirs
+    const uint32_t home = hash_of_sum(cells.home[k]);  // where most suppressors are
     if (occupied_.may_have(home) && search_cell(home, query, found)) return found;
     uint64_t first_cells[GridCells::kClasses * GridCells::kClasses];
     uint32_t answering = 0;

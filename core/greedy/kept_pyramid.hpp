@@ -79,7 +79,7 @@ class KeptPyramid {
     const Box box(corners);
     const Query<T> query{corners, corners.area(), label};
     uint32_t found = kNone;
-    const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most boxes find theirs
+    const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most suppressors are
     if (search_shape_of(own, box, query, found)) return found;
     if constexpr (metric == Metric::ios) {
       const uint64_t around = tiles_.around(corners, factors_.of_label(label));

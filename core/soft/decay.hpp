@@ -19,8 +19,8 @@ namespace hashnms {
 //   harmless()     the IoU up to which this share is 1;
 //   combined()     several IoUs in one number, starting from kNothing;
 //   at_most()      an upper bound of the share that a box keeps after all of them, vectorized and without libm.
-// A bound allows for the rounding errors of kMostAtOnce IoUs and decays. It is never below 2^-116, because smaller exact
-// decays may be rounded coarsely.
+// A bound allows for the rounding errors of kMostAtOnce IoUs and decays. It is never below 2^-116, because smaller
+// exact decays may be rounded coarsely.
 inline constexpr size_t kMostAtOnce = 32;
 
 namespace detail {
