@@ -1,4 +1,4 @@
-// The shapes that a pyramid files boxes by: the octave, or the group of octaves, of the width and that of the height.
+// The shapes by which a pyramid stores boxes: the octave, or the group of octaves, of the width and of the height.
 #pragma once
 
 #include <algorithm>
