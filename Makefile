@@ -1,4 +1,4 @@
-# make demo, make test and make lint each set up all they need on a fresh machine, in .venv.
+# make demo, make test and make lint each set up everything they need in .venv, even on a new machine.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +15,7 @@ demo: $(VENV)/installed  ## Suppress the raw boxes of a crowded scene and show a
 	mkdir -p build
 	$(BIN)/hashnms demo --report build/demo.html
 
-# Side by side where they may; times and memory are measured with nothing beside them.
+# Tests run in parallel, except those that measure time or memory: they run one at a time.
 test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not timing and not memory"
 	$(BIN)/python -m pytest -m "timing or memory"
@@ -23,7 +23,7 @@ test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.
 test-quick: $(VENV)/installed $(VENV)/test-tools  ## Run the tests that take under a second each: a minute in all.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not timing and not memory"
 
-# What is warned of by newer versions of others is no matter here.
+# Warnings that newer versions of these packages give do not matter here.
 test-oldest: $(BIN)/python  ## Run tests with the oldest versions of other packages that pyproject.toml allows.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/oldest
@@ -37,8 +37,8 @@ OLDEST_TESTS := $(addprefix tests/test_,minimal.py cli.py cli_files.py compare.p
 	pipeline.py plot.py scenes.py tables.py torch_device.py torch_modules.py torch_ops.py torch_registration.py) \
 	$(wildcard tests/test_suppression_*.py tests/test_detectors*.py)
 
-# Address and undefined behaviour in all of the core's tests, data races in those with threads. Without vector clones: they
-# are chosen before a sanitizer is ready.
+# AddressSanitizer and UndefinedBehaviorSanitizer on all of the core's tests, ThreadSanitizer on those with threads. Built
+# without vector clones, because the loader chooses clones before a sanitizer has started.
 sanitize: $(VENV)/installed $(VENV)/test-tools  ## Run the core's tests under sanitizers.
 	$(call install_sanitized,address$(comma)undefined,build/asan)
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan \
@@ -59,26 +59,26 @@ lint: $(VENV)/installed $(VENV)/lint-tools  ## Check style and types.
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 
-# It imports every part of the package, so it needs what the tests need. A warning is an error: a broken link, a public name
-# that is not in the reference.
+# It imports every part of the package, so it needs the packages of the tests. A warning is an error, for example a broken
+# link or a public name that is not in the reference.
 docs: $(VENV)/installed $(VENV)/test-tools $(VENV)/docs-tools  ## Build the documentation site in build/docs.
 	$(BIN)/python -m sphinx -b html -W --keep-going -n -q -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
 
-format: $(VENV)/lint-tools  ## Bring the code into style.
+format: $(VENV)/lint-tools  ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/installed $(VENV)/bench-tools  ## Measure hashnms beside its peers, which takes long; results in build/benchmarks.json and build/benchmarks/page.md.
+bench: $(VENV)/installed $(VENV)/bench-tools  ## Compare hashnms with its peers (slow); results in build/benchmarks.json and build/benchmarks/page.md.
 	mkdir -p build/benchmarks build/images
 	$(BIN)/python -m benchmarks --output build/benchmarks.json
 	$(BIN)/python -m benchmarks.page build/benchmarks.json --output build/benchmarks/page.md
 
-bench-quick: $(VENV)/installed $(VENV)/bench-tools  ## A part of that in two minutes: has a ratio fallen by more than half?
+bench-quick: $(VENV)/installed $(VENV)/bench-tools  ## A part of it in two minutes: fails if a ratio fell by more than half.
 	$(BIN)/python -m benchmarks.quick
 
-stub: $(VENV)/installed  ## Take the stub of the core that the build made.
+stub: $(VENV)/installed  ## Update the core's stub from the build.
 	cp "$$($(BIN)/python -c 'import hashnms._core as c, pathlib; print(pathlib.Path(c.__file__).with_name("_core.pyi"))')" src/hashnms/_core.pyi
 
 clean:  ## Remove what was built.

@@ -132,7 +132,7 @@ nb::object with_float_type(const PlainArray& array, const Use& use) {
 template <class Use>
 nb::object with_input(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle images, nb::handle box_format,
                       const Use& use) {
-  // An array with a tensor is rare. Only callers with two tensors have checked what their memory does not show.
+  // An array with a tensor is rare, and Python converts it: only callers with two tensors have checked both.
   if (PyArray_CheckExact(boxes.ptr()) != PyArray_CheckExact(scores.ptr())) return nb::none();
   const PlainArray box_array(boxes), score_array(scores), label_array(labels), image_array(images);
   const std::optional<BoxFormat> format = box_format_of(box_format);

@@ -1,7 +1,7 @@
 // The Python module hashnms._core: a table of contents of the core.
 //
 // Functions take the arguments of a call as they are. They return None if they refuse them: if an array is not plain or
-// has the wrong type or shape, a number is illegal, or a name is unknown. src/hashnms/_calls.py then converts them, or
+// has the wrong type or shape, a number is invalid, or a name is unknown. src/hashnms/_calls.py then converts them, or
 // raises the error that says why.
 #include <nanobind/nanobind.h>
 
@@ -75,7 +75,7 @@ nb::object hnms(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   });
 }
 
-// The number of the function is trusted.
+// The number of the function is not checked.
 nb::object hnms_of_function(nb::handle boxes, nb::handle scores, nb::handle labels, nb::handle alpha,
                             nb::handle num_hashes, size_t function, nb::handle box_format) {
   const auto family = family_of(alpha, num_hashes);
@@ -103,7 +103,7 @@ nb::object nms_of(nb::handle boxes, nb::handle scores, nb::handle labels, nb::ha
   });
 }
 
-// All options except where to write suppressors; nothing if a setting is illegal.
+// All options except where to write suppressors; nothing if a setting is invalid.
 std::optional<NmsOptions> nms_options(nb::handle iou_threshold, nb::handle score_threshold, nb::handle max_output,
                                       nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
@@ -131,13 +131,13 @@ nb::object join(nb::handle boxes, nb::handle scores, nb::handle labels, nb::hand
   return with_input(boxes, scores, labels, images, box_format, [&](const auto& input) -> nb::object {
     const NewArray<int64_t> joined(boxes, {input.count}), suppressor(boxes, {input.count});
     options->suppressor = suppressor.data;
-    const bool is_legal =
+    const bool is_valid =
         unlocked(input.count, [&] { return hashnms::join(input, *options, num_threads, joined.data); });
-    return is_legal ? nb::object(nb::make_tuple(joined.object, suppressor.object)) : nb::none();
+    return is_valid ? nb::object(nb::make_tuple(joined.object, suppressor.object)) : nb::none();
   });
 }
 
-// The options that do not concern scores; nothing if a setting is illegal.
+// The options that do not concern scores; nothing if a setting is invalid.
 std::optional<NmsOptions> overlap_options(nb::handle iou_threshold, nb::handle metric, nb::handle inclusive) {
   const auto threshold = number_in(iou_threshold, 0.0, 1.0);
   const auto measure = metric_of(metric);
@@ -270,13 +270,13 @@ nb::object regions(nb::handle boxes, nb::handle iou_threshold, nb::handle metric
   const PlainArray array(boxes);
   return with_boxes(array, box_format, [&](const auto* rows, BoxFormat format) -> nb::object {
     const NewArray<double> result(nb::none(), {array.rows(), 4});
-    const bool legal =
+    const bool valid =
         unlocked(array.rows(), [&] { return write_regions(rows, format, array.rows(), *options, result.data); });
-    return legal ? result.object : nb::none();
+    return valid ? result.object : nb::none();
   });
 }
 
-// Borders are trusted.
+// The borders are not checked.
 nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle metric, nb::handle inclusive,
                          nb::handle box_format, nb::handle across, nb::handle down, nb::handle row_starts) {
   const auto options = overlap_options(iou_threshold, metric, inclusive);
@@ -292,7 +292,7 @@ nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle 
   });
 }
 
-// Row r is bit r % 8 of byte r / 8 of the bitmap. The arguments are trusted.
+// Row r is bit r % 8 of byte r / 8 of the bitmap. The arguments are not checked.
 void clear_bits(nb::handle bitmap, nb::handle rows) {
   const PlainArray array(rows);
   auto* const bits = static_cast<uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(bitmap.ptr())));
@@ -309,7 +309,7 @@ nb::object iou_hash(nb::handle boxes, nb::handle alpha, nb::handle w0, nb::handl
     const size_t count = array.rows();
     const NewArray<int64_t> result(boxes, {count, 4});
     const bool all_fit = unlocked(count, [&] {
-      return extents_of(rows, format, nullptr, count).legal && hash->write_codes(rows, count, format, result.data);
+      return extents_of(rows, format, nullptr, count).valid && hash->write_codes(rows, count, format, result.data);
     });
     return all_fit ? result.object : nb::none();
   });
@@ -400,7 +400,7 @@ NB_MODULE(_core, m) {
         "alpha"_a.none(), "num_hashes"_a.none(), "function"_a, "box_format"_a.none(),
         nb::sig("def hnms_of_function(boxes: object, scores: object, labels: object, alpha: object, "
                 "num_hashes: object, function: int, box_format: object) -> " HASHNMS_ROWS " | None"),
-        "The best box of each cell of one function of a family. The number of the function is trusted.");
+        "The best box of each cell of one function of a family. The number of the function is not checked.");
   m.def("nms", &bindings::nms<false>, "boxes"_a.none(), "scores"_a.none(), "labels"_a.none(), "images"_a.none(),
         "iou_threshold"_a.none(), "score_threshold"_a.none(), "max_output"_a.none(), "metric"_a.none(),
         "inclusive"_a.none(), "box_format"_a.none(),
@@ -433,10 +433,10 @@ NB_MODULE(_core, m) {
                 "box_format: object, across: " HASHNMS_FLOATS ", down: " HASHNMS_FLOATS ", row_starts: " HASHNMS_ROWS
                 ") -> tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS ", numpy.typing.NDArray[numpy.int8]] | None"),
         "The boxes that touch each tile: where each tile starts, their rows, and which copy each is. "
-        "The borders are trusted.");
+        "The borders are not checked.");
   m.def("clear_bits", &bindings::clear_bits, "bitmap"_a, "rows"_a,
         nb::sig("def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: " HASHNMS_ROWS ") -> None"),
-        "Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are trusted.");
+        "Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are not checked.");
   m.def("batched_nms", &bindings::batched_nms, "boxes"_a.none(), "scores"_a.none(), "idxs"_a.none(),
         "iou_threshold"_a.none(),
         nb::sig("def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> " HASHNMS_ROWS
@@ -483,9 +483,9 @@ NB_MODULE(_core, m) {
       "family_origins",
       [](double alpha, size_t num_hashes) { return bindings::array_of(HashFamily::origins(alpha, num_hashes)); },
       "alpha"_a, "num_hashes"_a, nb::sig("def family_origins(alpha: float, num_hashes: int) -> " HASHNMS_FLOATS),
-      "W_0 of each function of a family. The arguments are trusted.");
+      "W_0 of each function of a family. The arguments are not checked.");
   m.def("float32_cells", &bindings::float32_cells, "alpha"_a, "origin"_a,
         nb::sig("def float32_cells(alpha: float, origin: float) -> tuple[int, " HASHNMS_FLOATS ", " HASHNMS_FLOATS "]"),
         "The index of the first cell, and the least width and 1/delta of every cell that a float32 box can have. "
-        "The arguments are trusted.");
+        "The arguments are not checked.");
 }

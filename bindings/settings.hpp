@@ -21,9 +21,9 @@ namespace hashnms::bindings {
 namespace nb = nanobind;
 
 inline constexpr size_t kMostBoxes = UINT32_MAX;
-// Beyond these, a gaussian lets all boxes decay to 0, or none.
+// Beyond these limits, a gaussian lowers all scores to 0, or none.
 inline constexpr double kLeastSigma = 1e-30, kGreatestSigma = 1e30;
-// From here on, a shift in cells has no fraction left.
+// From here on, doubles have no fraction, so a shift would be a whole number of cells.
 inline constexpr double kShiftLimit = 0x1p53;
 
 inline std::optional<double> number_in(nb::handle object, double least, double greatest) {

@@ -31,7 +31,7 @@ struct Fusion {
 
 namespace detail {
 
-// Through memory: where GCC 12 vectorizes neighbouring lines (-O3), it replaces double(float(x)) by x.
+// Goes through memory, because GCC 12 replaces double(float(x)) by x where it vectorizes neighbouring lines (-O3).
 inline double rounded_to_float(double value) {
   const volatile float rounded = static_cast<float>(value);
   return static_cast<double>(rounded);
@@ -76,11 +76,11 @@ Corners<double> wide_corners(const T* row, BoxFormat format) {
 
 }  // namespace detail
 
-// Nothing if a number is illegal. The caller's other checks are trusted: no score below 0, no sum beyond double.
+// Nothing if a number is invalid. The caller checks the rest: no score below 0, and sums that fit into a double.
 template <class T, class Score>
 std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
   const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
-  if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
+  if (!extents.valid || !all_finite(given.scores, given.count)) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   Fusion fusion{LargeArray<int64_t>(input.count), {}, {}};
@@ -101,7 +101,8 @@ std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
     const auto corners_at = [&](uint32_t row) {
       return detail::wide_corners(input.boxes + 4 * size_t{row}, input.format);
     };
-    // Fetches what a box needs in three steps: its numbers, the cell where it looks first, and the box in that cell.
+    // Prefetches what a box needs in three steps: its numbers, the cell that it searches first, and the box in that
+    // cell.
     constexpr size_t kAhead = tuning::kFetchedAhead, kStep = kAhead / 4;
     uint32_t hashes[kAhead] = {};
     const auto fetch_ahead = [&](size_t k) {

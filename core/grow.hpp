@@ -1,4 +1,5 @@
-// Growing boxes: each absorbs, one after another, the boxes of its group that overlap it as it is by then.
+// Growing boxes: the first box of a group absorbs the others one after another, if they overlap the box as grown so
+// far.
 #pragma once
 
 #include <algorithm>

@@ -59,15 +59,15 @@ struct Functions {
   explicit Functions(size_t only) : first(only), last(only + 1) {}
 };
 
-// The kept boxes as claims, greatest first. Nothing if a number is illegal or a box has no code; the caller's other
-// checks are trusted.
+// The kept boxes as claims, greatest first. Nothing if a number is invalid or a box has no code; the caller checks the
+// rest.
 template <class T, class Score>
 std::optional<Claims<Score>> hnms(const Input<T, Score>& given, const HashFamily& family, const Functions& functions,
                                   size_t threads) {
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   Extents extents = extents_of(input.boxes, input.format, input.labels, input.count);
-  if (!extents.legal || !all_finite(input.scores, input.count)) return std::nullopt;
+  if (!extents.valid || !all_finite(input.scores, input.count)) return std::nullopt;
   Claims<Score> kept(input.count);
   if (input.count == 0) return kept;
   for (size_t row = 0; row < input.count; ++row) kept[row] = input.claim(row);

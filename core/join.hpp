@@ -93,10 +93,10 @@ void keep_first_groups(const Input<T, Score>& input, const NmsOptions& options, 
 
 // Writes for each row the box that it has joined, or itself, to `joined`, and the first box of its group to the
 // suppressor; -1 for both if the row is not used. Groups beyond max_output have the suppressor -1, but their boxes are
-// still joined. False if a number is illegal; the caller's other checks are trusted.
+// still joined. False if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 bool join(const Input<T, Score>& given, const NmsOptions& options, size_t threads, int64_t* joined) {
-  if (!given.is_legal()) return false;
+  if (!given.is_valid()) return false;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   const JoinRule<T> rule{options.metric, rounded_down<T>(options.exclusive_threshold())};

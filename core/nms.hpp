@@ -44,12 +44,12 @@ struct NmsOptions {
 
 namespace detail {
 
-// The extents of the boxes, and whether they and their scores are legal. Threads share the work.
+// The extents of the boxes, and whether they and their scores are valid. Threads share the work.
 template <class T, class Score>
 Extents extents_of(const Input<T, Score>& input, size_t threads) {
   const auto of_rows = [&](size_t begin, size_t end) {
     Extents extents = hashnms::extents_of(input.boxes + 4 * begin, input.format, nullptr, end - begin);
-    extents.legal = extents.legal && all_finite(input.scores + begin, end - begin);
+    extents.valid = extents.valid && all_finite(input.scores + begin, end - begin);
     return extents;
   };
   if (threads == 1) return of_rows(0, input.count);
@@ -98,12 +98,12 @@ LargeArray<uint32_t> kept_rows(const Input<T, Score>& input, const NmsOptions& o
 
 }  // namespace detail
 
-// The kept rows by rank. Nothing if a number is illegal; the caller's other checks are trusted.
+// The kept rows by rank. Nothing if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 std::optional<LargeArray<uint32_t>> nms(const Input<T, Score>& given, const NmsOptions& options, size_t threads) {
   const size_t parts = threads_for(given.count, tuning::kBoxesPerThread, threads);
   const Extents extents = detail::extents_of(given, parts);
-  if (!extents.legal) return std::nullopt;
+  if (!extents.valid) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   const auto plan = Plan<T>::of(input, options.metric, options.exclusive_threshold(), extents);

@@ -26,12 +26,12 @@ namespace hashnms {
 enum class Status : int8_t { suppressed = 0, kept = 1, undecided = 2 };
 
 // The status of each row. `open` says which boxes may overlap a box outside the part, `kept` which are known to be
-// kept; both may be null. Nothing if a number is illegal; the caller's other checks are trusted.
+// kept; both may be null. Nothing if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 std::optional<LargeArray<Status>> partial_nms(const Input<T, Score>& given, const NmsOptions& options, const bool* open,
                                               const bool* kept) {
   const Extents extents = extents_of(given.boxes, given.format, nullptr, given.count);
-  if (!extents.legal || !all_finite(given.scores, given.count)) return std::nullopt;
+  if (!extents.valid || !all_finite(given.scores, given.count)) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   const auto plan = Plan<T>::of(input, options.metric, options.exclusive_threshold(), extents);
@@ -46,11 +46,11 @@ std::optional<LargeArray<Status>> partial_nms(const Input<T, Score>& given, cons
   return status;
 }
 
-// Writes the regions of boxes (tiles.hpp), four numbers each; false if a number is illegal.
+// Writes the regions of boxes (tiles.hpp), four numbers each; false if a number is invalid.
 template <class T>
 bool write_regions(const T* boxes, BoxFormat format, size_t count, const NmsOptions& options, double* regions) {
   const Extents extents = extents_of(boxes, format, nullptr, count);
-  if (!extents.legal) return false;
+  if (!extents.valid) return false;
   const Reach reach(OverlapRule<T>::of(options.metric, options.exclusive_threshold(), extents).least_iou);
   for (size_t row = 0; row < count; ++row, regions += 4) {
     const Region region = reach.region(corners_of(boxes + 4 * row, format));
@@ -59,13 +59,13 @@ bool write_regions(const T* boxes, BoxFormat format, size_t count, const NmsOpti
   return true;
 }
 
-// Which boxes of a part of a scene touch which tile. Nothing if a number is illegal or a size is not ordinary: the
+// Which boxes of a part of a scene touch which tile. Nothing if a number is invalid or a size is not ordinary: the
 // region of such a box depends on the other boxes of the scene.
 template <class T>
 std::optional<Touches> touched_tiles(const T* boxes, BoxFormat format, size_t count, const NmsOptions& options,
                                      const Borders& borders) {
   const Extents extents = extents_of(boxes, format, nullptr, count);
-  if (!extents.legal) return std::nullopt;
+  if (!extents.valid) return std::nullopt;
   const auto rule = OverlapRule<T>::of(options.metric, options.exclusive_threshold(), extents);
   const auto are_there = [](const Interval& sizes) { return sizes.least <= sizes.greatest; };
   const bool have_areas = are_there(extents.sizes[0]) && are_there(extents.sizes[1]);

@@ -160,11 +160,11 @@ std::optional<Selection<Score>> select_hard(const Input<T, Score>& input, const 
 
 }  // namespace detail
 
-// Nothing if a number is illegal; the caller's other checks are trusted.
+// Nothing if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 std::optional<Selection<Score>> soft_nms(const Input<T, Score>& given, const SoftNmsOptions& options, size_t threads) {
   if (options.method == SoftMethod::hard) return detail::select_hard(given, options, threads);
-  if (!given.is_legal()) return std::nullopt;
+  if (!given.is_valid()) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   const Score min_score = detail::rounded_up<Score>(options.min_score);

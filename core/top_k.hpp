@@ -19,10 +19,10 @@ struct TopOptions {
   size_t most_of_label, most_in_all;  // of each image
 };
 
-// The boxes as claims, greatest first. Nothing if a number is illegal; the caller's other checks are trusted.
+// The boxes as claims, greatest first. Nothing if a number is invalid; the caller checks the rest.
 template <class T, class Score>
 std::optional<Claims<Score>> top_k(const Input<T, Score>& given, const TopOptions& options) {
-  if (!given.is_legal()) return std::nullopt;
+  if (!given.is_valid()) return std::nullopt;
   const PairLabels pairs(given);
   const auto input = pairs.of(given);
   const LabelGroups groups(

@@ -101,8 +101,8 @@ def _second_stage(
         scores = logits.softmax(-1)[:, 1:]  # without the background
         places, classes = (scores > heads.score_thresh).nonzero(as_tuple=True)
         boxes, scores = boxes[places, classes + 1], scores[places, classes]
-        legal = remove_small_boxes(boxes, 1e-2)
-        parts.append([some[places[legal]], classes[legal] + 1, scores[legal], boxes[legal]])
+        valid = remove_small_boxes(boxes, 1e-2)
+        parts.append([some[places[valid]], classes[valid] + 1, scores[valid], boxes[valid]])
     rows, classes, scores, boxes = _host(*(torch.cat(column) for column in zip(*parts, strict=True)))
     seen = np.zeros(len(proposals), bool)
     seen[chosen.cpu().numpy()] = True

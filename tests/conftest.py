@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A sanitizer may not like the libraries that come with torch: then nothing imports it."""
+    """Some sanitizers fail on torch's libraries: then no test imports torch."""
     if config.getoption("without_torch"):
         sys.modules["torch"] = None
 
@@ -56,7 +56,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def restored_threads() -> Iterator[None]:
-    """Whatever number of threads the test sets, the next one has the usual one."""
+    """Restore the number of threads after each test."""
     before = hashnms.get_num_threads()
     yield
     hashnms.set_num_threads(before)

@@ -1,7 +1,7 @@
-"""Input that was made to be slow is not: whoever knows the source of the hashes cannot choose boxes that collide.
+"""Adversarial input is not slow: nobody can choose boxes that collide, even if they know the source code of the hashes.
 
-Each construction is timed beside an ordinary scene with as many boxes. The constants of hashnms 0.1 are those that
-these constructions were found with; it took up to 2,683 times as long as on a scene.
+Each construction is compared with the time of an ordinary scene with as many boxes. The constants of hashnms 0.1 are
+those that these constructions were found with; it took up to 2,683 times as long as on a scene.
 """
 
 import math

@@ -33,7 +33,7 @@ def test_iou_of_equal_apart_touching_nested_and_empty_boxes():
     assert pairwise_iou(empty, empty).tolist() == [[0.0]]
 
 
-def test_illegal_boxes_are_refused_by_name():
+def test_invalid_boxes_are_refused_by_name():
     with pytest.raises(
         ValueError, match=r"^boxes2 must be finite, got \[0.0, 0.0, nan, 1.0\] in row 0 \(1 such row\)$"
     ):

@@ -1,4 +1,4 @@
-"""A call, whatever it is given: one try of the core, one slow path, and errors that say what was meant."""
+"""A call with any arguments: one try of the core, one slow path, and errors that say what is needed."""
 
 import importlib
 import re
@@ -196,7 +196,7 @@ def test_hnms_says_what_it_has_in_place_of_an_iou_threshold(threshold):
 
 
 @pytest.mark.parametrize("call", [hnms, nms, soft_nms, Suppression.parse("nms:0.5")])
-def test_boxes_that_would_be_legal_as_xywh_are_asked_about(call):
+def test_boxes_that_would_be_valid_as_xywh_are_asked_about(call):
     with pytest.raises(ValueError, match=r"in row 0 \(1 such row\); did you mean box_format='xywh' or "):
         call([[50, 50, 10, 10], [0, 0, 5, 5]], [1, 2])
     with pytest.raises(ValueError, match=r"in row 0 \(1 such row\); did you mean hashnms.boxes.order_corners\(boxes\)"):
@@ -281,7 +281,7 @@ def test_iou_hash_keeps_the_tables_of_the_latest_calls():
 
 
 def test_a_new_method_is_one_class_and_one_entry(monkeypatch):
-    """It asks the candidates, whether they are arrays or tensors elsewhere."""
+    """It calls the candidates, whether they are arrays or tensors on a device."""
 
     @dataclass(frozen=True)
     class Twice(steps.Step):

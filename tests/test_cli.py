@@ -1,4 +1,4 @@
-"""The command line prints what it promises and refuses what it cannot do."""
+"""The command line prints what its help says, and refuses what it cannot do."""
 
 import re
 import subprocess
@@ -89,7 +89,7 @@ def test_version_is_the_packages():
 def test_bad_options_exit_with_2_and_say_why(arguments, message):
     result = run(*arguments)
     assert result.exit_code == 2
-    assert message in " ".join(result.output.replace("│", " ").split())  # an error of usage stands in a box, wrapped
+    assert message in " ".join(result.output.replace("│", " ").split())  # usage errors are printed in a box, wrapped
 
 
 def test_the_module_runs_as_a_program():

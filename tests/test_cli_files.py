@@ -1,4 +1,4 @@
-"""The commands that read files do what the functions below them do, and say it as they promise."""
+"""The commands that read files do what the functions that they call do, and print what their help says."""
 
 import csv
 import io

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # warnin
 
 @pytest.fixture(scope="module", autouse=True)
 def workers(tmp_path_factory):
-    """A Ray of two workers, which are no more patient than other processes."""
+    """Ray with two workers, which have the same priority as other processes."""
     os.environ.setdefault("RAY_worker_niceness", "0")
     ray.init(
         address="local",
@@ -127,7 +127,7 @@ def test_rows_are_numbered_where_no_column_does():
 
 
 def test_all_rows_of_an_image_come_in_one_call():
-    """Also where a partition is larger than the blocks that Ray likes."""
+    """Also if a partition is larger than Ray's usual blocks."""
     context = ray.data.DataContext.get_current()
     before = context.target_max_block_size
     context.target_max_block_size = 10_000
@@ -161,7 +161,7 @@ def test_a_killed_worker_costs_no_row_and_makes_none_twice(stage, tmp_path):
 
 @pytest.mark.parametrize("rows", [0, 50])
 def test_nothing_kept_has_the_columns_of_the_input(rows):
-    """Of no rows at all, or of none with such a score; from a table, and as a function leaves it."""
+    """With no rows at all, or none above the score; from a table, and from the output of a function."""
     table = detections(50)
     whole = in_blocks(table.slice(0, rows), 20) if rows else ray.data.from_arrow(table.slice(0, 0))
     made = in_blocks(table, 20).map_batches(lambda some: some.slice(0, min(rows, len(some))), batch_format="pyarrow")
@@ -228,7 +228,7 @@ def test_hnms_is_combined_and_merged_once_for_each_hash(notation):
 
 
 def test_whole_numbers_are_computed_alike_in_all_tiles():
-    """In float64 if one of the scene does not fit float32."""
+    """In float64 if one number of the scene does not fit into float32."""
     rng = np.random.default_rng(5)
     corner = rng.integers(0, 20_000, (4000, 2))
     boxes = np.concatenate([corner, corner + rng.integers(2000, 4000, (4000, 2))], axis=1)

@@ -67,7 +67,7 @@ def test_without_arguments_losses_and_proposals_in_training_are_those_of_torchvi
 @pytest.mark.parametrize("steps", [1, 0.25, 1e-6])
 @pytest.mark.parametrize("limit", [5, 200, 2000])
 def test_where_scores_tie_proposals_come_in_the_order_of_torchvision(steps, limit):
-    """Its last sort is not stable: also which of tied boxes pass the limit is its own."""
+    """Its last sort is not stable, so it also decides which of the tied boxes are within the limit."""
     rpn = detector("Faster R-CNN").rpn
     generator = torch.Generator().manual_seed(1)
     corners = torch.rand(2, 3000, 2, generator=generator) * 100

@@ -88,7 +88,7 @@ def onnx_ops(*given):
     return {node.op_type for node in nodes if node.op_type == "NonMaxSuppression" or node.domain}
 
 
-#: Each says how NMS is called in what it makes of a module and its arguments.
+#: Each returns how NMS is called in the graph that it makes of a module and its arguments.
 EXPORTERS = {
     "torch.export": lambda *given: exported_ops(torch.export.export(*given)),
     "torch.export, strict": lambda *given: exported_ops(torch.export.export(*given, strict=True)),
@@ -140,7 +140,7 @@ def test_an_accelerated_model_is_exported_as_the_plain_one(name):
 
 
 def found_again(detections, others):
-    """The share of detections that are among others, but for roundings of the network."""
+    """The share of detections that are among others, except for rounding in the network."""
     (boxes, *columns), (other_boxes, *other_columns) = detections, others
     near = np.abs(boxes[:, None] - other_boxes).max(axis=2) < 0.01
     for column, other in zip(columns, other_columns, strict=True):  # scores and labels
@@ -151,7 +151,7 @@ def found_again(detections, others):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["Faster R-CNN", *ONE_STAGE])
 def test_a_suppression_is_exported_to_onnx_and_suits_other_images(name):
-    """With more candidates or fewer than the image had that was traced."""
+    """With more or fewer candidates than in the traced image."""
     of_proposals = {"proposals": "top:500+hnms:0.7/1+nms:0.6"} if name == "Faster R-CNN" else {}
     model = Flat(accelerate(copy.deepcopy(detector(name)), final="hnms:0.73/1+nms:0.5", **of_proposals)).eval()
     file = io.BytesIO()

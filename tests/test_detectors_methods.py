@@ -1,4 +1,4 @@
-"""Each function against torchvision's method that it stands in for, on outputs of heads made up to be awkward."""
+"""Each function against the torchvision method that it replaces, on difficult outputs of heads."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Calls of torchvision's NMS that are led to hashnms."""
+"""Calls of torchvision's NMS that are routed to hashnms."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -126,7 +126,7 @@ def test_types_that_torchvision_refuses_are_refused_with_its_error(box_type, sco
 
 def test_arguments_of_every_shape_and_kind_have_the_outcome_of_torchvision():
     boxes, scores, _ = scene(20)
-    negative = torch.complex(boxes, -boxes).conj().imag  # a view with a sign beside its memory
+    negative = torch.complex(boxes, -boxes).conj().imag  # a view whose sign is not in its memory
     cases = [
         (boxes[0], scores, 0.5),
         (boxes[None], scores, 0.5),
@@ -160,7 +160,7 @@ def test_arguments_of_every_shape_and_kind_have_the_outcome_of_torchvision():
         for function in (nms, torch.ops.torchvision.nms):
             expected = outcome(function, *case)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # some calls do not get as far as the op
+                warnings.simplefilter("ignore")  # some calls do not reach the op
                 with routed():
                     assert outcome(function, *case) == expected
 
@@ -240,7 +240,7 @@ def test_code_compiled_before_is_routed_and_counted_too():
 
 @pytest.mark.slow
 def test_compiled_code_with_a_subclass_goes_to_torchvision():
-    """The op itself: `torchvision.ops.nms` of a subclass is more than torch can compile within any mode."""
+    """The op itself: torch cannot compile `torchvision.ops.nms` of a subclass in any mode."""
     torch._dynamo.reset()
     boxes, scores, _ = scene(300)
     compiled = torch.compile(lambda boxes, scores: torch.ops.torchvision.nms(boxes, scores, 0.5), backend="eager")

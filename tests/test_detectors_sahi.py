@@ -1,4 +1,4 @@
-"""SAHI's handling of overlapping predictions by hashnms, beside its own."""
+"""SAHI's handling of overlapping predictions by hashnms, compared with its own."""
 
 import subprocess
 import sys
@@ -90,7 +90,7 @@ def test_any_predictions_give_what_sahi_gives(data, threshold, metric, categorie
 
 
 def test_every_fraction_as_a_threshold_has_the_verdict_of_sahi():
-    """Where the threshold is an overlap that occurs, rounded to float32 in one place and not in another."""
+    """The threshold equals an overlap that occurs, which is rounded to float32 in one code path and not in another."""
     predictions = rows("whole", 300, seed=5)
     fractions = sorted({a / b for b in range(1, 60) for a in range(1, b + 1)})[::7]
     for dtype in (np.float32, np.float64):
@@ -186,7 +186,7 @@ OURS: dict[str, Any] = dict(adapter._CLASSES)
 
 
 def stock_and_ours(name, predictions, **settings):
-    """What SAHI's class of a postprocess_type makes of predictions, and what ours does."""
+    """The results of SAHI's class for a postprocess_type, and of ours."""
     backends.set_postprocess_backend("numpy")
     stock, ours = (classes[name](**settings) for classes in (predict.POSTPROCESS_NAME_TO_CLASS, OURS))
     given_list = list(predictions)
@@ -217,7 +217,7 @@ def test_whole_predictions_come_out_as_without_it(name, agnostic, masks):
     st.sampled_from([0.0, 0.3]),
 )
 def test_any_whole_predictions_come_out_as_without_it(data, threshold, metric, name, agnostic, masks):
-    """Among them scores that differ in double and tie in float32, which SAHI orders by."""
+    """Some scores differ in double but tie in float32, which SAHI sorts by."""
     predictions = with_twins(data, 3).astype(np.float64)
     predictions[:, 4] += np.arange(len(predictions)) % 2 * 1e-12
     settings = {"match_threshold": threshold, "match_metric": metric, "class_agnostic": agnostic}

@@ -1,4 +1,4 @@
-"""supervision's NMS and merging by hashnms, beside its own."""
+"""supervision's NMS and merging by hashnms, compared with its own."""
 
 from unittest.mock import Mock
 

@@ -1,4 +1,4 @@
-"""A detector's NMS exchanged for hashnms and back: exactly, without traces, safely."""
+"""A detector's NMS replaced by hashnms and restored: with the same results, completely and safely."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Ultralytics' NMS by hashnms, beside its own."""
+"""Ultralytics' NMS by hashnms, compared with its own."""
 
 from unittest.mock import Mock
 
@@ -117,7 +117,7 @@ def test_thresholds_out_of_range_are_refused():
 
 def test_rotated_boxes_and_end_to_end_models_are_left_to_ultralytics():
     rotated = predictions(2, 3, 200, 1)
-    with pytest.warns(UserWarning, match="hashnms does not support rotated boxes: left to ultralytics") as warned:
+    with pytest.warns(UserWarning, match="hashnms does not support rotated boxes: ultralytics' own") as warned:
         same(non_max_suppression(rotated, nc=3, rotated=True), stock(rotated, nc=3, rotated=True))
     assert warned[0].filename == __file__
     done = torch.rand(2, 300, 6, generator=torch.Generator().manual_seed(0))
@@ -128,7 +128,7 @@ def test_rotated_boxes_and_end_to_end_models_are_left_to_ultralytics():
 def test_boxes_that_hashnms_refuses_are_left_to_ultralytics():
     raw = predictions()
     raw[1, 2, 5], raw[1, 4, 5] = -3.0, 0.999
-    with pytest.warns(UserWarning, match="boxes must have .*: left to ultralytics"):
+    with pytest.warns(UserWarning, match="boxes must have .*: ultralytics' own function is used"):
         same(non_max_suppression(raw, max_nms=500), stock(raw, max_nms=500))
 
 

@@ -176,7 +176,7 @@ def random_images(seed, *, labels=5, images=6, found=60, truths=12):
 
 
 def coco_run(detections, truths, label=None, *, max_detections=None, recalls=None, wide=False):
-    """faster-coco-eval on dicts made one by one. Of one label: ignored regions are for it, whatever theirs is."""
+    """faster-coco-eval on dicts made one by one. With one label, all ignored regions apply to it."""
     from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415
 
     gts: list[dict[str, Any]] = []
@@ -236,7 +236,7 @@ def test_all_labels_in_one_run_are_each_label_alone(style, seed, max_detections)
 
 @needs_coco
 def test_flat_and_image_by_image_are_the_same():
-    """Whatever the numbers of the images, and in whatever order the rows of different images stand."""
+    """For any numbers of the images, and any order of the rows of different images."""
     detections, truths = random_images(7)
     detections = [
         (boxes, np.arange(len(scores)) + k / 10, labels) for k, (boxes, scores, labels) in enumerate(detections)

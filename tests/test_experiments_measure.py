@@ -1,4 +1,4 @@
-"""Tables and figures: average precision by hand, speed-ups from the JSON, measurements that go on where they were."""
+"""Tables and figures: average precision by hand, speed-ups from the JSON, interrupted measurements."""
 
 import json
 from dataclasses import replace
@@ -70,7 +70,7 @@ def measured(raw, method, tmp_path, *, of_proposals, **limits):
 
 
 def test_average_precision_by_hand(tmp_path):
-    """NMS leaves 0.9 (right), 0.7 (wrong), 0.6 (right): precision 1 up to recall 1/2, then 2/3."""
+    """NMS keeps 0.9 (right), 0.7 (wrong), 0.6 (right): precision 1 up to recall 1/2, then 2/3."""
     record = measured(two_objects(), detections(0.73, 0.5)[1], tmp_path, of_proposals=False)
     row = record["rows"][0]
     assert row["map_50"] == pytest.approx((51 * 1 + 50 * 2 / 3) / 101)

@@ -1,4 +1,4 @@
-"""One pass of a detector gives what its own suppression would have been given."""
+"""One pass of a detector gives the input of its own suppression."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def image(tmp_path_factory):
 
 
 def detector(name, num_classes=1, score_threshold=0.0):
-    """With fresh weights, whose heads say much of everything."""
+    """With random weights, whose heads give many boxes of every class."""
     torch.manual_seed(1)
     model = make_detector(replace(CONFIGURATIONS[name], num_classes=num_classes)).eval()
     for parameter_name, parameter in model.named_parameters():
@@ -89,7 +89,7 @@ def test_boxes_of_a_one_stage_detector_give_its_detections(image):
     name = "retinanet-carpk-tiny"
     model, suppressing = detector(name, num_classes=2), CONFIGURATIONS[name].suppressing
     method = detections(0.73, 0.5)[2]  # HNMS before NMS
-    model.topk_candidates = 10**6  # there is no class 0, but to torchvision it counts
+    model.topk_candidates = 10**6  # there is no class 0, but torchvision counts it
     of_all = of_model(model, image, {"final": f"{method.suppression}+limit:1000000"})
     expected = [values[of_all[2] > 0] for values in of_all]
     raw = raw_of(model, image)

@@ -1,4 +1,4 @@
-"""Raw boxes on disk: what is written is read, and what is not as it must be is named."""
+"""Raw boxes on disk: what is written is read back, and an error names what is wrong."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Training goes on where it was, to the same weights; detectors have the paper's settings."""
+"""Training continues after an interruption, to the same weights; detectors have the paper's settings."""
 
 import os
 import subprocess

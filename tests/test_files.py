@@ -1,4 +1,4 @@
-"""Files of every format are suppressed as the arrays in them are, and the rows that stay are as they were."""
+"""Files of every format give the same result as the arrays in them, and kept rows are unchanged."""
 
 import csv
 import io

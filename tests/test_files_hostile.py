@@ -1,4 +1,4 @@
-"""Files that are broken or meant to do harm get one clear error, and nothing is lost."""
+"""Broken or malicious files give one clear error, and nothing is lost."""
 
 import json
 

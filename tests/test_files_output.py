@@ -1,4 +1,4 @@
-"""The output of files: whole or not at all, in its place and nothing else, whatever happens meanwhile."""
+"""The output of files: complete or not written at all, and no other file is changed, whatever happens meanwhile."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def test_interrupted_it_says_so_and_leaves_nothing(tmp_path):
 
 @pytest.mark.parametrize("memory", ["1G", "1M"])
 def test_a_full_disk(memory, tmp_path):
-    """A limit on the size of files stands for it."""
+    """A limit on the size of files simulates it."""
     large(tmp_path / "in.json")
     (tmp_path / "out.json").write_text("old")
     text = (

@@ -63,7 +63,7 @@ def test_ctrl_c_stops_a_call_within_a_fraction_of_a_second(call, num_threads):
 
 
 def test_a_process_may_end_while_another_thread_is_in_a_call():
-    """Signals come to the main thread alone: other threads do not ask for them, and so need no interpreter."""
+    """Only the main thread receives signals: other threads need no interpreter to check for them."""
     script = """
 import threading, time
 import hashnms

@@ -333,7 +333,7 @@ def test_chains_hand_merged_boxes_on():
         chain = Suppression.parse(notation)
         result = chain(boxes, scores, labels, images)
         rows, now, final = np.arange(800), boxes, scores
-        for step in chain.steps:  # one after another, each on what the last one left
+        for step in chain.steps:  # one after another, each on the boxes that the last one kept
             part = Suppression([step])(now, final, labels[rows], images[rows])
             order = np.argsort(part.keep)
             now = (now[part.keep] if part.boxes is None else part.boxes)[order]

@@ -1,4 +1,4 @@
-"""`Suppression`: its steps do what they say, and it reads back what it writes."""
+"""`Suppression`: its steps match the functions, and it parses the notation it writes."""
 
 import json
 import pickle
@@ -347,7 +347,7 @@ def test_bad_values_are_refused(make, error, message):
 
 def test_an_error_in_a_later_step_names_the_row_of_the_input():
     boxes = np.tile([0.0, 0.0, 10.0, 10.0], (6, 1))
-    boxes[[0, 4]] = [0, 1e3, 1e3, np.nextafter(1e3, 2e3)]  # so flat and so far that HNMS has no cell for them
+    boxes[[0, 4]] = [0, 1e3, 1e3, np.nextafter(1e3, 2e3)]  # too flat and too far from the origin for a cell of HNMS
     with pytest.raises(ValueError, match=re.escape("in row 4 (1 such row)")):
         Suppression.parse("top:2+hnms")(boxes, [0.1, 0.2, 0.3, 0.4, 0.9, 0.5])
 

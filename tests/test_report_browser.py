@@ -13,7 +13,7 @@ from tests.test_report import PNG, hostile_report
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-# Box 0 removes 1 and 2, box 3 stands alone, box 4 falls to the limit of the third method.
+# Box 0 removes 1 and 2, box 3 overlaps nothing, the limit of the third method removes box 4.
 BOXES = np.array(
     [[50, 50, 150, 150], [56, 56, 156, 156], [44, 50, 144, 150], [250, 100, 350, 200], [200, 220, 260, 280]], np.float32
 )
@@ -57,7 +57,7 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """A function that writes a report and opens it. Whatever it then does, it may not complain or ask for anything."""
+    """A function that writes a report and opens it. At the end, the page has no errors and no network requests."""
     contexts, complaints, requests = [], [], []
 
     def open_page(report, width=1200, height=900, **options):

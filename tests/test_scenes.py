@@ -1,4 +1,4 @@
-"""One scene larger than memory: what comes out is what the suppression of all boxes at once keeps."""
+"""One scene larger than memory: the output is what the suppression of all boxes at once keeps."""
 
 import itertools
 import os
@@ -38,7 +38,7 @@ def kept_ids(path):
 
 
 def check(folder, suppression, boxes, scores, labels=None, *, at_once=200, row_groups=700, files=1):
-    """That a scene of which so many boxes fit into memory gives what all boxes at once give."""
+    """Check that a scene gives the result of all boxes at once, if only this many boxes fit into memory."""
     table = table_of(boxes, scores, labels)
     for k in range(files):
         begin, end = k * len(table) // files, (k + 1) * len(table) // files
@@ -256,7 +256,7 @@ def test_a_billion_boxes_need_a_gigabyte():
         boxes_at_once(10**9, 2**29)
 
 
-# Broken off and gone on with.
+# Interrupted and continued.
 
 
 class Stop(BaseException):
@@ -278,7 +278,7 @@ def test_a_call_that_is_stopped_anywhere_goes_on_to_the_same_bytes(suppression, 
     (tmp_path / "out.parquet").unlink()
     for every in (1, 3, max(steps[0] // 3, 1)):
         for calls in itertools.count(1):
-            left = [every * calls]  # more each time, else a part that starts again never ends
+            left = [every * calls]  # more each time: otherwise a part that starts again would never end
 
             def stop(*_, left=left):
                 left[0] -= 1
@@ -396,7 +396,7 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path):
     pq.write_table(table_of(scene.boxes, scene.scores), source)
 
     def again(*_):
-        with pytest.raises(FileError, match="where another process works"):
+        with pytest.raises(FileError, match="which another process uses"):
             scenes.suppress(source, tmp_path / "other.parquet", "nms:0.5", folder=work)
         raise Stop
 

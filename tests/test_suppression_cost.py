@@ -56,7 +56,7 @@ def test_the_time_of_soft_nms_grows_with_the_boxes_not_with_their_square(shape):
 @pytest.mark.timing
 @pytest.mark.parametrize(("sigma", "score", "min_score"), [(1e3, 0.5, 1e-3), (10.0, 1e-36, 0.0)])
 def test_many_equal_boxes_that_hardly_decay_take_each_pair_once(sigma, score, min_score):
-    """Their scores are so nearly equal that no bound tells them apart, again and again."""
+    """Their scores are so nearly equal, in every step, that bounds cannot distinguish them."""
 
     def seconds(count):
         boxes, scores = np.tile(np.float32([0, 0, 10, 10]), (count, 1)), np.full(count, score, np.float32)

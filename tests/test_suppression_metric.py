@@ -16,7 +16,7 @@ from tests.support.checks import among_many, assert_same_nms
 
 pytestmark = pytest.mark.core
 METRICS = ["iou", "ios", "diou"]
-#: Metric and inclusive, all but what nms does by default.
+#: Metric and inclusive: all combinations except the defaults of nms.
 RULES = [(metric, inclusive) for metric, inclusive in product(METRICS, [False, True]) if inclusive or metric != "iou"]
 UP, DOWN = np.inf, -np.inf
 
@@ -140,7 +140,7 @@ def test_nested_boxes_are_one_by_ios():
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tiny_boxes_in_huge_ones_equal_the_reference(dtype):
-    """Sides of 1e-3 in sides of 1e6, whoever comes first; some cross the borders of the huge ones."""
+    """Sides of 1e-3 in sides of 1e6, in any order of scores; some cross the borders of the huge ones."""
     rng = np.random.default_rng(43)
     corner = np.concatenate([rng.uniform(-2e6, 2e6, (40, 2)), rng.uniform(-2.2e6, 3.2e6, (2000, 2))])
     size = np.concatenate([rng.uniform(0.9e6, 1.1e6, (40, 2)), 10 ** rng.uniform(-3, 4, (2000, 2))])
@@ -163,7 +163,7 @@ def test_areas_that_underflow_or_overflow_equal_the_reference(metric, scale, dty
 @pytest.mark.parametrize("metric", ["ios", "diou"])
 @pytest.mark.parametrize("across", [1e-306, 1e-150, 1e154, 4e306])
 def test_sizes_at_the_ends_of_float64_equal_the_reference(metric, across):
-    """Boxes wider than float64 can say among them: each overlaps by IoS what lies in it."""
+    """Some boxes are wider than the largest float64: each overlaps by IoS what lies in it."""
     rng = np.random.default_rng(44)
     boxes = BOX_KINDS["random"](rng, 700) / 4 - 15
     boxes[::70] = [-40, -40, 40, 40]

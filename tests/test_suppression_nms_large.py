@@ -78,7 +78,7 @@ def test_thread_counts_agree_with_labels(num_labels):
 
 
 def label_by_label(boxes, scores, iou_threshold, labels, score_threshold):
-    """Of each label what nms keeps of it alone, by score, and who removed whom."""
+    """For each label, what nms of that label alone keeps, by score, and the suppressors."""
     keep, suppressor = [], np.full(len(boxes), -1)
     for label in np.unique(labels):
         rows = np.flatnonzero((labels == label) & (scores.astype(np.float64) > score_threshold))
@@ -178,7 +178,7 @@ def test_many_sizes_at_low_thresholds_equal_the_reference(iou_threshold, dtype):
 
 @pytest.mark.parametrize("iou_threshold", [0.05, 0.5, 0.9])
 def test_a_few_boxes_of_odd_sizes_among_others_equal_the_reference(iou_threshold):
-    """Areas near the least float are rounded coarsely: such boxes are kept apart, and those just above meet both."""
+    """Some areas are near the least float, where they are rounded coarsely, and some just above."""
     rng = np.random.default_rng(33)
     scene = make_scene("aerial", 3000)
     size = np.float32(2.0) ** rng.uniform(-62, -45, (2000, 1)) * rng.uniform(0.9, 1.1, (2000, 2))
@@ -193,7 +193,7 @@ def test_a_few_boxes_of_odd_sizes_among_others_equal_the_reference(iou_threshold
     [(0.5, 2.0**50), (0.7, 2.0**48), (0.9, 2.0**46), (0.99, 2.0**43), (1 - 1e-5, 2.0**33), (1 - 1e-6, 2.0**28)],
 )
 def test_boxes_far_from_the_origin_find_their_neighbours(iou_threshold, distance):
-    """Their cells are so many that a centre's rounding is a part of one."""
+    """There are so many cells that the rounding of a centre is a noticeable part of a cell."""
     rng = np.random.default_rng(35)
     size = rng.uniform(1, 2, (1000, 2))
     corner = np.stack([distance + rng.uniform(0, 64, 1000), 4.0 * np.arange(1000)], axis=1)
@@ -224,7 +224,7 @@ def test_the_widest_boxes_of_float64_meet():
 
 @pytest.mark.parametrize("iou_threshold", [0.2, 0.5])
 def test_labels_that_share_a_hash_keep_identical_boxes_apart(iou_threshold):
-    """So many labels that several pairs of them agree in 32 bits; with a limit, they are not taken one by one."""
+    """So many labels that several pairs agree in 32 bits; with a limit, labels are not processed one by one."""
     count = 200_000
     boxes, scores = np.tile([[0.0, 0.0, 10.0, 10.0]], (count, 1)), np.linspace(1, 0, count)
     labels = np.random.default_rng(38).integers(-(2**63), 2**63, count)

@@ -156,7 +156,7 @@ def test_sizes_whose_ratio_is_just_the_threshold_equal_the_reference():
 
 
 def test_many_linear_decays_at_once_of_scores_of_any_size_equal_the_reference():
-    """A product of decays below the least float32, of float64 scores that it leaves well above theirs."""
+    """A product of decays below the least float32, with float64 scores, where it is far above the least float64."""
     rng = np.random.default_rng(40)
     near = np.array([0, 0, 1000, 1000]) + rng.uniform(0, 1, (48, 4))
     far = 1e5 + lattice(48, 10, 20)

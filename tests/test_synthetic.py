@@ -1,4 +1,4 @@
-"""Synthetic scenes are seeded, legal, crowded as stated, and of any size."""
+"""Synthetic scenes are seeded, valid, crowded as stated, and of any size."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hashnms.synthetic import NUM_LEVELS, PRESETS, WORST_CASES, lattice, make_sc
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_scene_has_the_presets_objects_and_legal_boxes(preset):
+def test_a_scene_has_the_presets_objects_and_valid_boxes(preset):
     scene = make_scene(preset, 5000)
     assert scene.boxes.shape == (5000, 4)
     assert scene.boxes.dtype == scene.scores.dtype == scene.gt_boxes.dtype == np.float32
@@ -72,7 +72,7 @@ def test_bad_arguments_are_named():
 
 @pytest.mark.parametrize("count", [0, 1, 10, 1001])
 @pytest.mark.parametrize("name", WORST_CASES)
-def test_worst_cases_are_as_many_legal_boxes_as_asked(name, count):
+def test_worst_cases_are_as_many_valid_boxes_as_asked(name, count):
     boxes = WORST_CASES[name](count)
     assert boxes.shape == (count, 4)
     assert np.isfinite(boxes).all()

@@ -56,7 +56,7 @@ def frames():
         return pytest.importorskip("daft").from_arrow(table)
 
     class Stream:
-        """Anything that speaks Arrow; it can be read once."""
+        """Any object with `__arrow_c_stream__`; it can be read once."""
 
         def __init__(self, table):
             self.table, self.schema = table, table.schema

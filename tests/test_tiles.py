@@ -1,4 +1,4 @@
-"""Tiles of a scene that no call holds: how even they are, and which boxes touch which."""
+"""Tiles of a scene too large for one call: how equal they are, and which boxes touch which tile."""
 
 import pickle
 
@@ -15,7 +15,7 @@ from tests.support.boxes import BOX_KINDS
 
 
 def touched_one_by_one(tiles, region):
-    """Of each tile the regions that touch it, by going through columns, tiles and regions."""
+    """For each tile, the regions that touch it, found by plain loops over columns, tiles and regions."""
     inf, number, found = np.inf, 0, []
     across = [-inf, *tiles.across, inf]
     for column in range(len(across) - 1):

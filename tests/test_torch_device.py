@@ -66,7 +66,7 @@ def test_plain_torch_keeps_what_the_core_keeps_of_scenes(preset):
 def test_plain_torch_keeps_what_the_core_keeps_of_worst_cases(shape):
     boxes = WORST_CASES[shape](2000).astype(np.float64)
     scores = np.random.default_rng(51).random(2000)
-    if shape == "sizes from 1e-3 to 1e6":  # so small and so far off that the host is asked
+    if shape == "sizes from 1e-3 to 1e6":  # so small and so far from the origin that the host computes it
         assert device.hnms(device_boxes(boxes, scores), hash_family(0.7, 2)) is None
         boxes /= 16
         boxes[:, 2:] += 1
@@ -94,10 +94,10 @@ def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
 @pytest.mark.parametrize(
     ("boxes", "reason"),
     [
-        ([[0.0, 0.0, 1.0, np.nan]], "illegal"),
-        ([[0.0, 0.0, np.inf, 1.0]], "illegal"),
-        ([[np.inf, 0.0, np.inf, 1.0]], "illegal"),
-        ([[2.0, 0.0, 1.0, 1.0]], "illegal"),
+        ([[0.0, 0.0, 1.0, np.nan]], "invalid"),
+        ([[0.0, 0.0, np.inf, 1.0]], "invalid"),
+        ([[np.inf, 0.0, np.inf, 1.0]], "invalid"),
+        ([[2.0, 0.0, 1.0, 1.0]], "invalid"),
         ([[0.0, 0.0, 1e-60, 1.0]], "size"),
         ([[0.0, 0.0, 1e60, 1.0]], "size"),
         ([[1e9, 0.0, 1e9 + 1e-2, 1.0]], "offset"),
@@ -106,14 +106,14 @@ def test_sizes_around_every_edge_fall_into_the_cells_of_the_core(alpha):
 def test_what_the_tables_do_not_hold_is_left_to_the_host(boxes, reason):
     given_boxes = device_boxes(np.array([*boxes, [0.0, 0.0, 1.0, 1.0]]), np.ones(2))
     assert device.hnms(given_boxes, hash_family(0.7, 1)) is None
-    assert given_boxes.are_legal() == (reason != "illegal")
+    assert given_boxes.are_valid() == (reason != "invalid")
     assert device.hnms(device_boxes(np.ones((2, 4)), np.ones(2)), hash_family(0.995, 1)) is None
 
 
 def test_a_bad_score_is_left_to_the_host():
     given_boxes = device_boxes(np.ones((2, 4)), np.array([1.0, np.nan]))
     assert device.hnms(given_boxes, hash_family(0.7, 1)) is None
-    assert not given_boxes.are_legal()
+    assert not given_boxes.are_valid()
 
 
 CHAINS = [
@@ -297,7 +297,7 @@ def test_kernels_that_give_other_boxes_are_not_used():
             rows, fits = portable.hnms(*arguments)
             return rows.flip(0), fits
 
-    with pytest.raises(RuntimeError, match="keep other boxes"):
+    with pytest.raises(RuntimeError, match="keep different boxes"):
         device.check_kernels(Wrong(), torch.device("cpu"))
 
 

@@ -28,7 +28,7 @@ scores, labels = torch.tensor([0.8, 0.9, 0.5]), torch.tensor([0, 0, 1])
 CHAIN = hashnms.Suppression.parse("hnms:0.5/1+nms:0.5")
 """
 
-#: Each call in a process of its own, in which no other one has been made.
+#: Each call runs in its own process, as the first call there.
 CALL_ALL = """
 def compiled(function):
     counter = torch._dynamo.testing.CompileCounter()
@@ -77,7 +77,7 @@ def run(script, *arguments):
     ids=["hashnms first", "torch first", "by name"],
 )
 def test_the_first_call_may_be_one_in_a_graph(imports, calls):
-    """A compiled one is compiled just once: importing hashnms.torch on the way changes nothing that it has seen."""
+    """A compiled function is compiled only once: importing hashnms.torch during the call triggers no recompilation."""
     result = run(imports + START + CALL_ALL, *calls)
     assert result.returncode == 0, result.stderr[-3000:]
 

@@ -60,7 +60,7 @@ def test_modules_give_the_answer_of_the_core_on_every_kind_of_boxes(module, dtyp
 
 
 def test_offsets_of_any_size_are_told_apart(tmp_path):
-    """Nobody can say in ONNX that a box is too far off for its size."""
+    """ONNX cannot raise an error for a box too far from the origin for its size."""
     boxes = np.array([[1e9, 1e9, 1e-4, 1e-4], [1e9 + 2**-10, 1e9, 1e-4, 1e-4], [1e9, 1e9 + 2**-10, 1e-4, 1e-4]])
     scores = np.array([0.5, 0.6, 0.7], np.float32)
     module = MultiHNMS(1, 0.7)
@@ -69,7 +69,7 @@ def test_offsets_of_any_size_are_told_apart(tmp_path):
 
 
 def test_shifts_are_doubles(tmp_path):
-    """The exporter makes float32 of Python's numbers, also beside doubles."""
+    """The exporter turns Python numbers into float32, even next to doubles."""
     _, edges, inverse_deltas = hashnms._core.float32_cells(0.7, 1.0)
     pitch = 1 / inverse_deltas[np.searchsorted(edges, 10.0, side="right") - 1]
     border = (np.arange(1, 100) + 1 / 3 - 0.5) * pitch

@@ -119,7 +119,7 @@ def test_a_threshold_is_compared_as_a_double(tmp_path):
     assert_same(run(session, *arrays), suppress(*arrays))
 
 
-#: Chain -> what boxes have beside scores.
+#: Chain -> what boxes have in addition to scores.
 CHAINS = {
     "score:0.1+top:20+hnms:0.73/1+nms:0.5+limit:15": ("labels", "images"),
     "nms:0.3/iou/inclusive+top:3+score:0.4": ("labels",),
@@ -172,7 +172,7 @@ def test_images_groups_and_numbers_of_other_types(export, tmp_path):
 
 
 def test_another_runtime_gives_the_same_answer():
-    """The one that defines ONNX, in Python. It leaves open how ties go, and orders what it selects by label."""
+    """ONNX's reference, in Python. It does not define the order of ties, and sorts selected boxes by label."""
 
     def suppress(boxes, scores, labels):
         return hashnms.nms(boxes, scores, 0.3, labels=labels), hashnms.nms(boxes, scores, 0.3)

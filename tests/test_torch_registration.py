@@ -24,7 +24,7 @@ def test_an_op_is_registered_as_torch_wants_it(name):
 
 @pytest.mark.parametrize("name", OPS)
 def test_an_op_says_beforehand_what_types_and_shapes_come_out(name):
-    """The fake kernel beside the real one, for any number of boxes, with labels and without."""
+    """The fake kernel against the real one, for any number of boxes, with labels and without."""
     op = getattr(torch.ops.hashnms, name)
     for count, dtype, labelled in ((200, np.float32, False), (1, np.float64, True), (0, np.float32, True)):
         boxes, scores, labels = (tensor[:count] for tensor in scene_tensors(200, dtype))

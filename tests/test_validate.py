@@ -117,7 +117,7 @@ def test_bad_types_raise_type_error(arguments, message):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
 def test_a_bad_number_is_found_wherever_it_stands(position, dtype, box_format):
-    """The core looks at several boxes at once: none may slip through at the ends."""
+    """The core checks several boxes at once: none may be missed at the ends."""
     boxes = np.tile(np.array([[1, 2, 30, 40]], dtype), (101, 1))
     scores = np.ones(101, dtype)
     for column in range(4):
@@ -167,7 +167,7 @@ def test_no_warning_comes_before_the_error():
         hnms(np.array([[-3e38, 0, 3e38, 1], [0, 0, 1, np.nan]], np.float32), [1.0, 1.0])
 
 
-def test_the_largest_float32_boxes_are_legal():
+def test_the_largest_float32_boxes_are_valid():
     largest = np.finfo(np.float32).max
     boxes = np.array([[-largest, -largest, largest, largest], [0, 0, 1, 1]], np.float32)
     assert hnms(boxes, [1, 2]).tolist() == [1, 0]

@@ -35,7 +35,7 @@ class PairLabels {
     const LabelRange image_range = range_of_labels(images, count), label_range = range_of_labels(labels, count);
     pairs_ = LargeArray<int64_t>(count);
     labels_ = pairs_.data();
-    // Counted from the least; numbered instead if that leaves no room for both.
+    // Both are counted from their least value. If the ranges are too large for that, they are numbered.
     if (image_range.span() < kRoom && label_range.span() < kRoom) {
       const auto labels_of_image = static_cast<int64_t>(label_range.span()) + 1;
       for (size_t row = 0; row < count; ++row) {

@@ -22,8 +22,8 @@ struct Input {
 
   Corners<T> corners(size_t row) const { return corners_of(boxes + 4 * row, format); }
   Claim<Score> claim(size_t row) const { return {scores[row], static_cast<uint32_t>(row)}; }
-  // Whether every number is legal; for callers that do not need the extents.
-  bool is_legal() const { return extents_of(boxes, format, nullptr, count).legal && all_finite(scores, count); }
+  // Whether every number is valid; for callers that do not need the extents.
+  bool is_valid() const { return extents_of(boxes, format, nullptr, count).valid && all_finite(scores, count); }
   // The k-th row of a sample: scattered, but the same in every run.
   size_t sampled_row(size_t k) const { return (k * 0x9e3779b97f4a7c15u >> 32) * count >> 32; }
 };

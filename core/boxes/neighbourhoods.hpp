@@ -29,7 +29,7 @@ int widest_axis(const Box* boxes, size_t count) {
   return widest;
 }
 
-// Splits boxes by a coordinate: near the middle or, if few are left, so that ranges of `most` become full.
+// Splits boxes by a coordinate: near the middle, or, if there are few boxes, into full ranges of `most`.
 template <class Box>
 Box* halved_by(int axis, Box* begin, Box* end, size_t most) {
   const auto count = static_cast<size_t>(end - begin);
@@ -47,7 +47,7 @@ Box* halved_by(int axis, Box* begin, Box* end, size_t most) {
       middle += key(box) < sample[kSample / 2];
     }
   }
-  // Also if the sample misjudged the middle: no part has more than seven eighths, so there are few levels.
+  // For few boxes, or if the sample was misleading: no part gets more than seven eighths, so there are few levels.
   if (static_cast<size_t>(std::min(middle - begin, end - middle)) < count / 8) {
     middle = begin + (count / most + 1) / 2 * most;
     std::nth_element(begin, middle, end, [&](const Box& a, const Box& b) { return key(a) < key(b); });

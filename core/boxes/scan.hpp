@@ -1,4 +1,4 @@
-// One pass over the input: is every number legal, and how far do the boxes reach?
+// One pass over the input: is every number valid, and how far do the boxes reach?
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct LabelRange {
 
 // Bounds that hold for sizes and centres computed in double precision.
 struct Extents {
-  bool legal = true;    // every number is finite and no size negative
+  bool valid = true;    // every number is finite and no size negative
   Interval sizes[2];    // width and height, of boxes that have size
   Interval centers[2];  // x and y
   LabelRange labels;
@@ -36,8 +36,8 @@ struct RowExtremes {
 };
 
 // Works on the numbers in place, four per box, so that the loops over lanes become vector instructions. The size at a
-// lane is the number two lanes further (minus this one): correct for the first two lanes of a box, unused for the
-// others.
+// lane is the number two lanes further, in xyxy minus the number at the lane. It is correct for the first two lanes of
+// a box, and not used for the other two.
 template <BoxFormat format, class T>
 HASHNMS_INLINE RowExtremes<T> scan_rows(const T* boxes, size_t count) {
   constexpr size_t kRows = 4, kLanes = 4 * kRows;
@@ -130,7 +130,7 @@ inline Extents joined(const Extents& a, const Extents& b) {
   const auto join = [](Interval& some, const Interval& other) {
     some = {std::min(some.least, other.least), std::max(some.greatest, other.greatest)};
   };
-  both.legal &= b.legal;
+  both.valid &= b.valid;
   for (int axis = 0; axis < 2; ++axis) join(both.sizes[axis], b.sizes[axis]), join(both.centers[axis], b.centers[axis]);
   return both;
 }
@@ -142,7 +142,7 @@ Extents extents_of(const T* boxes, BoxFormat format, const int64_t* labels, size
   if (count == 0) return extents;
   const detail::RowExtremes<T> rows = detail::scan_rows(format, boxes, count);
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  extents.legal = rows.finite == 0 && rows.most_negative_size == 0;
+  extents.valid = rows.finite == 0 && rows.most_negative_size == 0;
   for (int axis = 0; axis < 2; ++axis) {
     Interval& sizes = extents.sizes[axis];
     sizes.least = std::max(std::nextafter(rows.least_size[axis], T(0)), std::numeric_limits<T>::denorm_min());

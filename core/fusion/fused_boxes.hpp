@@ -71,7 +71,7 @@ class FusedBoxes {
     file(cluster);
   }
 
-  // Fetches the cell where a box will look first, and returns its hash.
+  // Prefetches the cell that a box will search first, and returns its hash.
   uint32_t fetch_cell(const Corners<double>& corners) const {
     if (!is_filed_) return 0;
     const uint32_t key = key_of(corners);
@@ -82,7 +82,7 @@ class FusedBoxes {
     return hash;
   }
 
-  // Fetches the first box of a cell that has been fetched, and returns its cluster: a guess, 0 if there is none.
+  // Prefetches the first box of a cell that has been prefetched, and returns its cluster: a guess, 0 if there is none.
   uint32_t fetch_box(uint32_t hash) const {
     if (!is_filed_) return 0;
     const Slot& slot = slots_[place_of(hash)];
@@ -186,7 +186,7 @@ class FusedBoxes {
             cell_at(0.5 * box.y1 + 0.5 * box.y2, shape.inverse_pitch[1])};
   }
 
-  // Cells with the same hash share a chain; the IoU of each pair sorts that out.
+  // Cells with the same hash share a chain. That is harmless, because the IoU of each pair is computed.
   uint32_t hash_of(uint32_t key, int64_t x, int64_t y) const {
     const uint64_t sum = key * seed_ + static_cast<uint64_t>(x) * seed_x_ + static_cast<uint64_t>(y) * seed_y_;
     const auto hash = static_cast<uint32_t>(sum >> 32);

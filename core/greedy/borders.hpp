@@ -44,7 +44,7 @@ class Borders {
     const double* first = borders.data();
     for (size_t count = borders.size(); count > 0;) {
       const size_t half = (count + 1) / 2;
-      first += half * static_cast<size_t>(first[half - 1] <= place);  // no branch to guess
+      first += half * static_cast<size_t>(first[half - 1] <= place);  // without an unpredictable branch
       count -= half;
     }
     return static_cast<size_t>(first - borders.data());

@@ -18,7 +18,7 @@
 namespace hashnms {
 
 // Whether label by label is faster than all labels at once, judged by a sample. It is if there are many labels, or too
-// many boxes for the cache. And no label may be so large that one thread alone works on it.
+// many boxes for the cache. It is not if one label is so large that only one thread would be busy.
 template <class T, class Score>
 bool labels_serve(const Input<T, Score>& input, size_t threads) {
   if (!input.labels || input.count < tuning::kManyForLabels) return false;
@@ -42,7 +42,7 @@ LargeArray<uint32_t> nms_by_label(const Input<T, Score>& input, double score_thr
   const auto takes_part = [=](Score score) { return static_cast<double>(score) > score_threshold; };
   const LabelGroups groups(rows_with(input.scores, input.count, takes_part), input.labels);
   const Input<T, Score> unlabelled{input.boxes, input.format, input.scores, nullptr, nullptr, input.count};
-  Claims<Score> claims(groups.rows.size());  // of each group; then, in front, of what is kept of it
+  Claims<Score> claims(groups.rows.size());  // of kept boxes: first at the start of their group, then in front
   std::vector<size_t> kept(groups.count());
   run_queue(threads, groups.count(), [&](size_t group, size_t) {
     Claims<Score> of_group(groups.size(group));

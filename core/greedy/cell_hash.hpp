@@ -1,8 +1,8 @@
 // Hashes of the cells that store kept boxes.
 //
 // The hash of a cell is the upper half of a sum: each number that names the cell, times a random factor. Two cells
-// share a hash for about one choice of factors in 2^31, and nobody knows the factors of a process, so nobody can choose
-// cells that do. The sum of the next cell along an axis is one factor greater.
+// share a hash with a probability of about 2^-31. The factors of a process are secret, so nobody can choose cells that
+// share one. The sum of the next cell along an axis is one factor greater.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct CellFactors {
   HASHNMS_INLINE uint64_t of_label(int64_t value) const { return static_cast<uint64_t>(value) * label; }
 };
 
-// Spreads hashes over a table. Sums of cells in a row are evenly apart: for some factors they would crowd a few places.
+// Spreads hashes over a table. Sums of cells in a row have equal differences: without this, some factors would put them
+// all into a few slots.
 HASHNMS_INLINE uint32_t mixed(uint32_t hash) { return (hash ^ (hash >> 15)) * 0x2c1b3c6du; }
 
 HASHNMS_INLINE uint32_t hash_of_sum(uint64_t sum) { return static_cast<uint32_t>(sum >> 32); }

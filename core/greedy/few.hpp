@@ -46,7 +46,7 @@ struct FewRanked {
     const T area = areas[kept];
     const LabelId<T> label = labels[kept];
     const Rank rank = by[kept] = static_cast<Rank>(kept);
-    // From where its lanes begin: what was decided before has a lower rank, which stays.
+    // From the first lane of its group. Boxes decided before keep their lower rank.
     for (size_t begin = kept / kTogether * kTogether; begin < count; begin += kTogether) {
       for (size_t k = begin; k < begin + kTogether; ++k) {
         const T overlap = overlap_of<metric>(box, area, boxes.get(k), areas[k]);

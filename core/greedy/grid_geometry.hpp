@@ -21,8 +21,8 @@ class GridGeometry {
         inverse_class_width_(1.0 / class_width_),
         pitch_exponent_(std::log2((std::exp2(class_width_) + 1.0) * reach_) + 2 * kExpError + 1e-9) {}
 
-  // log2(size) is taken from the bits of the size, with a parabola through each octave: increasing, at most kLogError
-  // off, at most kSteepest as steep.
+  // Approximates log2(size) from the bits of the size, by a parabola in each octave. The approximation increases, its
+  // error is at most kLogError, and its slope is at most kSteepest times that of log2.
   HASHNMS_INLINE double class_of(double size) const {
     const uint64_t bits = std::bit_cast<uint64_t>(size);
     const double mantissa = std::bit_cast<double>((bits & kMantissa) | kOne);
@@ -47,8 +47,8 @@ class GridGeometry {
   // The bits of an integer up to 2^51 in size; those of the next integer are greater by 1.
   HASHNMS_INLINE static uint64_t bits_of(double integer) { return std::bit_cast<uint64_t>(integer + 0x1.8p52); }
 
-  // Whether boxes of this size or larger, with centres up to this far from 0, are within 2^44 cells of it. There the
-  // rounding of a centre, 2^-50 of it at most, takes 1.6 % of a pitch, which has 4 % to spare.
+  // Whether boxes of this size or larger, with centres up to `farthest` from 0, are within 2^44 cells of 0. There,
+  // rounding moves a centre by at most 2^-50 of its value, or 1.6 % of a pitch. The pitch has a margin of 4 %.
   bool covers(double size, double farthest) const { return cell_of(farthest, class_of(size)) < 0x1p44; }
 
  private:

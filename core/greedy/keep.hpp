@@ -20,8 +20,8 @@ namespace hashnms {
 
 namespace detail {
 
-// Goes on until `stop` boxes are kept. If `stop` is the limit `most` and suppressors are wanted, it still finds the
-// suppressors of the rest. An Index stores kept boxes and finds one that overlaps a given box.
+// Decides boxes until `stop` of them are kept. If `stop` is the limit `most` and suppressors are wanted, it still finds
+// the suppressors of the rest. An Index stores kept boxes and finds one that overlaps a given box.
 template <class T, class Index>
 HASHNMS_INLINE void keep_until(RankedBoxes<T>& ranked, size_t stop, size_t most, Index& index,
                                Suppressors& suppressors) {

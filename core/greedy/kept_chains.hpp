@@ -34,7 +34,7 @@ class KeptChains {
         labels_(boxes.labelled() ? boxes.labels.data() : nullptr),
         next_(boxes.corners.size()) {}
 
-  // Adds the next box, in no cell yet. Returns its position.
+  // Adds the next box; it is not in a cell yet. Returns its position.
   uint32_t add() {
     next_[count_] = kNone;
     return static_cast<uint32_t>(count_++);

@@ -56,7 +56,7 @@ HASHNMS_INLINE void find_cells(const GridGeometry& grid_geometry, const double* 
       first_cells[neighbour][k] = own_sum[k] + step + first * cell_factor;
     }
   }
-  for (size_t k = 0; k < kBoxes; ++k) {  // home is one of the two cells that are asked in the own class
+  for (size_t k = 0; k < kBoxes; ++k) {  // home is one of the two cells searched in its class
     const bool is_first = GridGeometry::bits_of(geometry.cell_of(centers[k], own[k])) == first_of_own[k];
     home[k] += first_cells[0][k] + (is_first ? 0 : cell_factor);
   }
@@ -106,7 +106,7 @@ class KeptGrid {
       : geometry_(plan.rule.least_iou),
         chains_(plan.rule.threshold, boxes),
         occupied_(slots_.capacity() / 2),
-        asked_(slots_.capacity()) {}
+        searched_(slots_.capacity()) {}
 
   // The cells of up to kBoxes boxes from `begin` on, and a hint that they will be searched.
   void prepare(const RankedBoxes<T>& boxes, size_t begin, GridCells& cells) const {
@@ -124,9 +124,9 @@ class KeptGrid {
     Slot& slot = slots_.at(hash_of_sum(cells.home[k]));
     if (slot.head != 0) return chains_.chain(slot.head, position);
     slot.head = position + 1;
-    if (asked_.words() == slots_.capacity()) return note(slot.hash);
+    if (searched_.words() == slots_.capacity()) return note(slot.hash);
     occupied_ = BloomFilter(slots_.capacity() / 2);
-    asked_ = BloomFilter(slots_.capacity());
+    searched_ = BloomFilter(slots_.capacity());
     slots_.for_each([&](const Slot& other) { note(other.hash); });
   }
 
@@ -136,13 +136,13 @@ class KeptGrid {
     if (!can_overlap<metric>(box)) return kNone;
     const Query<T> query{box, box.area(), label};
     uint32_t found = kNone;
-    const uint32_t home = hash_of_sum(cells.home[k]);  // where most boxes find theirs
+    const uint32_t home = hash_of_sum(cells.home[k]);  // where most suppressors are
     if (occupied_.may_have(home) && search_cell(home, query, found)) return found;
     uint64_t first_cells[GridCells::kClasses * GridCells::kClasses];
     uint32_t answering = 0;
     for (size_t pair = 0; pair < std::size(first_cells); ++pair) {
       first_cells[pair] = cells.across[pair / GridCells::kClasses][k] + cells.down[pair % GridCells::kClasses][k];
-      answering |= static_cast<uint32_t>(asked_.may_have(hash_of_sum(first_cells[pair]))) << pair;
+      answering |= static_cast<uint32_t>(searched_.may_have(hash_of_sum(first_cells[pair]))) << pair;
     }
     for (; answering != 0; answering &= answering - 1) {
       const uint64_t first = first_cells[std::countr_zero(answering)];
@@ -169,14 +169,15 @@ class KeptGrid {
     return slot && chains_.search(slot->head, query, found);
   }
 
-  // Notes that a cell is occupied, and the four first cells from which it is searched. Their sums are less by one of
-  // these differences; the hash alone does not tell whether the lower half of the sum borrows from it.
+  // Adds an occupied cell, and the four first cells from which it is searched, to the filters. The sums of those cells
+  // are less by one of these differences. The hash is only the upper half of a sum: it does not show whether the
+  // subtraction borrows from it, so both hashes are added.
   void note(uint32_t hash) {
     occupied_.add(hash);
-    asked_.add(hash);
+    searched_.add(hash);
     for (const uint64_t difference : {factors_.x, factors_.y, factors_.x + factors_.y}) {
-      asked_.add(hash - hash_of_sum(difference));
-      asked_.add(hash - hash_of_sum(difference) - 1);
+      searched_.add(hash - hash_of_sum(difference));
+      searched_.add(hash - hash_of_sum(difference) - 1);
     }
   }
 
@@ -185,7 +186,7 @@ class KeptGrid {
   KeptChains<T, want_first, metric> chains_;
   SlotTable<Slot> slots_;
   BloomFilter occupied_;  // cells
-  BloomFilter asked_;     // first cells of four of which one is occupied
+  BloomFilter searched_;  // first cells of four of which one is occupied
 };
 
 }  // namespace hashnms

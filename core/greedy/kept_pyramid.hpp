@@ -1,9 +1,9 @@
 // The boxes kept so far, in pyramids of cells: for low thresholds, where boxes of very different sizes meet.
 //
 // Boxes are stored by shape (pyramid_shapes.hpp). The cells of a shape are as wide and as high as its smallest box, so
-// boxes that hardly overlap are few to a cell. Above the cells of each shape lie blocks of 8 x 8 of them, above these
-// blocks of 8 x 8 blocks, up to the size of the largest box: a large box asks a few blocks and from there only what is
-// occupied, and may stop at the first box it meets.
+// a cell has few boxes that overlap little. 8 x 8 cells of a shape form a block, 8 x 8 blocks form a larger block, and
+// so on up to the size of the largest box. A large box searches a few large blocks, and inside them only what is
+// occupied. It can stop at the first box that overlaps it.
 #pragma once
 
 #include <algorithm>
@@ -79,12 +79,11 @@ class KeptPyramid {
     const Box box(corners);
     const Query<T> query{corners, corners.area(), label};
     uint32_t found = kNone;
-    const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most boxes find theirs
+    const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most suppressors are
     if (search_shape_of(own, box, query, found)) return found;
     if constexpr (metric == Metric::ios) {
       const uint64_t around = tiles_.around(corners, factors_.of_label(label));
-      // In a much smaller shape the box may meet many that it does not overlap enough: a larger box, which suppresses
-      // it at once, is looked for before.
+      // Much smaller shapes are searched last: there may be many boxes in them that do not overlap the box enough.
       for (const bool smaller : {false, true}) {
         for (uint64_t left = around; left != 0; left &= left - 1) {
           for (size_t k = static_cast<size_t>(std::countr_zero(left)); k < shapes_.size(); k += 64) {
@@ -126,7 +125,7 @@ class KeptPyramid {
     uint64_t children;    // those that are occupied
   };
 
-  // Of a cell, which is at level 0, or a block; `sum` is that of the shape and the label.
+  // The hash of a cell (level 0) or a block; `sum` is that of the shape and the label.
   uint32_t hash_at(uint64_t sum, int level, int64_t x, int64_t y) const {
     return hash_of_sum(sum + static_cast<uint64_t>(level) * factors_.level + static_cast<uint64_t>(x) * factors_.x +
                        static_cast<uint64_t>(y) * factors_.y);
@@ -142,12 +141,12 @@ class KeptPyramid {
     return shapes_[entry->second];
   }
 
-  // Sizes of which one is at least `least_iou` times the other lie so many groups of octaves apart at most.
+  // The most groups of octaves between two sizes of which one is at least `least_iou` times the other.
   static uint32_t groups_near(double least_iou, int octaves) {
     return least_iou == 0.0 ? kAllGroups : static_cast<uint32_t>(std::ceil(-std::log2(least_iou) / octaves)) + 1;
   }
 
-  // The first of the groups of octaves whose boxes can be large enough for one in this group.
+  // The first group of octaves whose boxes can overlap a box of this group enough.
   uint32_t least_near(uint32_t group) const { return group - std::min(group, near_); }
 
   // Returns whether the search is over.
@@ -158,13 +157,13 @@ class KeptPyramid {
 
   bool search_shape(const Shape& shape, const Box& box, const Query<T>& query, uint32_t& found) const {
     if (!geometry_.comparable(shape, box)) return false;
-    const detail::CellRange ranges[2] = {geometry_.asked(shape, box, 0), geometry_.asked(shape, box, 1)};
+    const detail::CellRange ranges[2] = {geometry_.searched(shape, box, 0), geometry_.searched(shape, box, 1)};
     const auto few = [&](detail::CellRange range) { return range.last - range.first <= 1; };
     int level = 1;
     while (level < shape.levels && !(few(ranges[0].blocks(level)) && few(ranges[1].blocks(level)))) ++level;
     const uint64_t sum = shape.sum + factors_.of_label(query.label);
     if constexpr (metric == Metric::ios) {
-      // What lies inside a large box overlaps it; what lies around its border may be much, and not overlap enough.
+      // First search inside a large box, where all boxes overlap it. Around its border, many may not overlap it enough.
       const detail::CellRange xs = geometry_.inside(shape, box, 0), ys = geometry_.inside(shape, box, 1);
       if (level > 1 && xs.first <= xs.last && ys.first <= ys.last &&
           search_blocks({xs, ys, sum, query}, level, found)) {
@@ -213,8 +212,8 @@ class KeptPyramid {
 
   PyramidGeometry<metric> geometry_;
   int octaves_;
-  uint32_t near_;      // groups of octaves up and down that a box can meet
-  size_t few_shapes_;  // up to so many it is faster to look at all than to look up those near
+  uint32_t near_;      // groups of octaves up and down that are searched
+  size_t few_shapes_;  // up to this many, searching all shapes is faster than looking up the near ones
   CellFactors factors_;
   KeptChains<T, want_first, metric> chains_;
   std::vector<Shape> shapes_;

@@ -13,23 +13,23 @@ namespace hashnms {
 template <class T>
 struct OverlapRule {
   Metric metric;
-  T threshold;  // a box is suppressed where the metric in T is above it
-  // Two boxes of which one suppresses the other have at least this IoU in real numbers, whatever the rounding. 0 where
-  // the threshold is so low that it says nothing of use about sizes, and for IoS, where a small box may lie in any
-  // large one: then all that is certain is that they intersect.
+  T threshold;  // a box is suppressed if the metric in T is above it
+  // If one box suppresses another, their exact IoU is at least this, whatever the rounding. It is 0 if the threshold is
+  // too low to limit sizes. It is also 0 for IoS, where a small box may lie in any large one. Then it is only certain
+  // that the boxes intersect.
   double least_iou;
   double least_ios;     // the same of IoS; 0 for other metrics
   Interval sizes[2];    // of the boxes: width and height
-  bool ordinary_sizes;  // all of them: neither so small nor so large that a float rounds them coarsely
+  bool ordinary_sizes;  // no box is so small or so large that T rounds its area coarsely
 
   static OverlapRule of(Metric metric, double threshold, const Extents& extents) {
     const Interval& widths = extents.sizes[0];
     const Interval& heights = extents.sizes[1];
     const bool ordinary = is_ordinary(widths.least, heights.least) && is_ordinary(widths.greatest, heights.greatest);
-    // No closer to 1 than tells the sizes of neighbouring classes well apart. T rounds areas and intersections by a few
-    // parts in its last place; near its least number by half of that, so that an area of 1 may stand for one of 1.5
-    // and an intersection of 1 for one of 0.5. Then IoU > t leaves t / (3 + 2t), and IoS > t no less. DIoU is at most
-    // IoU.
+    // The limit of 1 - 2^-20 keeps the size classes of the grid apart. Usually, T rounds areas and intersections by a
+    // few units in the last place. Near the least positive T, the error is up to half of that number: an area of 1 may
+    // be 1.5 in truth, and an intersection of 1 may be 0.5. Then IoU > t in T only guarantees an exact IoU of
+    // t / (3 + 2t), and IoS > t no less. DIoU is at most IoU.
     const double compared = std::min(threshold, 1.0 - 0x1p-20);
     const double least = ordinary ? compared : compared / (3.0 + 2.0 * compared);
     const double rounded = least * (1.0 - 64.0 * std::numeric_limits<T>::epsilon());

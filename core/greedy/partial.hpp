@@ -30,12 +30,12 @@ struct Part {
     uint32_t row, by;
   };
 
-  const Tiles* tiles;      // boxes that reach beyond one are open;
-  const bool* open;        // or, if that is null, those that this says are, by row; none if both are
-  const bool* known_kept;  // those that are known to be kept, by row; or null
+  const Tiles* tiles;      // boxes that touch several tiles are open
+  const bool* open;        // used if tiles is null: which rows are open; null: none
+  const bool* known_kept;  // which rows are known to be kept, or null
   Suppressors& suppressors;
-  std::vector<Undecided> undecided;  // also, where suppressors are wanted, what an undecided box may have suppressed
-  std::vector<Removal> removals;     // by the first box in this part; there may be an earlier one in another
+  std::vector<Undecided> undecided;  // if suppressors are wanted, also boxes that these may suppress
+  std::vector<Removal> removals;     // by the first box in this part; another part may have an earlier one
 
   template <class T>
   HASHNMS_INLINE bool is_open(const RankedBox<T>& box) const {
@@ -52,8 +52,8 @@ struct Part {
 
 namespace detail {
 
-// Goes on until `stop` boxes are kept or undecided. Kept boxes are moved to the front of the ranked ones, undecided
-// ones into an array of their own.
+// Decides boxes until `stop` of them are kept or undecided. Kept boxes are moved to the front of the ranked boxes,
+// undecided ones to an array of their own.
 template <class T, class Index>
 HASHNMS_INLINE void decide_until(Part& part, RankedBoxes<T>& ranked, RankedBoxes<T>& undecided, size_t stop,
                                  Index& index, Index& undecided_index) {

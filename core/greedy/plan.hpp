@@ -20,14 +20,14 @@ namespace hashnms {
 template <class T>
 inline constexpr size_t kFewRanked = tuning::kFewBytesRanked / sizeof(T);
 
-// Kept boxes are found by a list while they are few; then by a grid, or by a pyramid where the threshold is low, the
-// metric is IoS, some boxes have sizes that floats round coarsely, or some lie too far out for their size.
+// Kept boxes are found by a list while they are few, then by a grid or a pyramid. The pyramid is used if the threshold
+// is low, the metric is IoS, some areas are rounded coarsely, or some boxes are too far from the origin for their size.
 template <class T>
 struct Plan {
   OverlapRule<T> rule;
   bool uses_grid;
   PyramidShapes shapes;  // of the pyramid
-  size_t few_kept;       // up to so many the list serves
+  size_t few_kept;       // up to this many, the list is used
 
   template <class Score>
   static Plan of(const Input<T, Score>& input, Metric metric, double threshold, const Extents& extents) {

@@ -31,7 +31,7 @@ struct CellRange {
   CellRange blocks(int level) const { return {first >> 3 * level, last >> 3 * level}; }
 };
 
-// The cell of a position; beyond 2^62 all are alike, which only makes cells larger.
+// The cell of a position. Beyond 2^62 all positions share a cell, which only makes cells larger.
 inline int64_t cell_at(double position, double inverse_pitch) {
   constexpr double kLargest = std::numeric_limits<double>::max();
   const double cell = std::clamp(std::clamp(position, -kLargest, kLargest) * inverse_pitch, -0x1p62, 0x1p62);
@@ -75,8 +75,8 @@ class PyramidGeometry {
   PyramidShape new_shape(uint32_t key) const {
     PyramidShape shape{};
     shape.key = key;
-    double cells = 0;  // that the largest box reaches over
-    // Cells are as large as the least box, or as far as boxes that meet can be apart if that is less.
+    double cells = 0;  // the most that a search reaches over
+    // Cells are as large as the smallest box, or smaller if only boxes with near centres can overlap enough.
     const int finer = reach_ > 0.5 ? 0 : -std::ilogb(reach_) - 1;
     for (int axis = 0; axis < 2; ++axis) {
       const int group = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff);
@@ -87,7 +87,7 @@ class PyramidGeometry {
       const double largest = std::min(greatest_[axis], shape.greatest[axis] / least_iou_);
       cells = std::max(cells, (largest + shape.greatest[axis]) * reach_ * shape.inverse_pitch[axis] + 1.0);
     }
-    shape.levels = 1;  // or as many as it takes to ask two blocks a side
+    shape.levels = 1;  // more if a search would go through more than two blocks a side
     while (std::ldexp(1.0, 3 * shape.levels) < cells && shape.levels < kMostLevels) ++shape.levels;
     return shape;
   }
@@ -111,8 +111,8 @@ class PyramidGeometry {
   }
 
   // The cells along an axis where the centre of such a box can lie.
-  detail::CellRange asked(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) const {
-    // Both centres, and what is added to one, are rounded by 2^-53 of themselves at most.
+  detail::CellRange searched(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) const {
+    // Both centres, and the distance added to one, have relative rounding errors of at most 2^-53.
     const double apart = most_apart(shape, box, axis);
     const double reach = apart + (std::abs(box.center[axis]) + apart) * 0x1p-51;
     return {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
@@ -133,8 +133,8 @@ class PyramidGeometry {
   double most_apart(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) const {
     const double size = box.size[axis];
     if constexpr (metric == Metric::ios) {
-      // IoS > t needs that they share more than t of the width of the smaller one, which may be the narrower one. A
-      // little more, for the rounding of sizes; what is beyond the floats may be anywhere.
+      // IoS > t needs an intersection wider than t times the narrower width. The result is increased a little, for the
+      // rounding of sizes. If it overflows, there is no limit.
       const auto of = [&](double other) { return 0.5 * size + 0.5 * other - least_ios_ * std::min(size, other); };
       const double most = std::max(of(shape.least[axis]), of(shape.greatest[axis]));
       const double rounded = most + (size + shape.greatest[axis]) * 0x1p-50;
@@ -145,8 +145,9 @@ class PyramidGeometry {
   }
 
   // The same along any axis: DIoU > t needs d2 / c2 < IoU - t, and IoU is at most the smaller area over the larger one.
-  // Without this a large box would ask for all small ones in it, also where only those near its centre can overlap it
-  // enough. A little more, for rounding; nothing is said where squares or areas may be rounded coarsely.
+  // Without this limit, a large box would search all small boxes in it, although only those near its centre can overlap
+  // it enough. The result is increased a little, for rounding. There is no limit if squares or areas may be rounded
+  // coarsely.
   double most_between(const PyramidShape& shape, const detail::BoxGeometry& box) const {
     const double width = box.size[0] + shape.greatest[0], height = box.size[1] + shape.greatest[1];
     const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];

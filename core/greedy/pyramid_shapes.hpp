@@ -1,4 +1,4 @@
-// The shapes that a pyramid files boxes by: the octave, or the group of octaves, of the width and that of the height.
+// The shapes by which a pyramid stores boxes: the octave, or the group of octaves, of the width and of the height.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace hashnms {
 
 inline constexpr int kLeastOctave = -1022;
 
-// The exponent of the greatest power of two that is not above the size; sizes below the normal ones count as the least.
+// The exponent of the greatest power of two that is not above the size; subnormal sizes get the least one.
 inline int octave_of(double size) {
   return std::max<int>(static_cast<int>(std::bit_cast<uint64_t>(size) >> 52) - 1023, kLeastOctave);
 }
@@ -33,8 +33,9 @@ struct PyramidShapes {
   size_t count = 1;             // and how many shapes that gives, about, up to tuning::kFewShapes
   double tile[2] = {1.0, 1.0};  // of shape_tiles.hpp
 
-  // So many octaves that the shapes are few in a sample of the boxes, for a search goes through those near its own. No
-  // more than boxes that meet can be apart, so that those of a shape are of about one size; 0 of least_iou means any.
+  // Chooses the least number of octaves with which a sample of the boxes has few shapes, because a search goes through
+  // all shapes near its own. The number is limited so that the boxes of a shape have similar sizes: by the octaves
+  // between two boxes that can overlap enough. If least_iou is 0, there is no limit.
   template <class T, class Score>
   static PyramidShapes in(const Input<T, Score>& input, double least_iou) {
     const double most_octaves = std::max(1.0, std::floor(-std::log2(least_iou)));

@@ -1,4 +1,4 @@
-// Which shapes of a pyramid have boxes around a place: usually few.
+// Which shapes of a pyramid have boxes near a given box: usually few.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 
 namespace hashnms {
 
-// The plane in tiles of about twice the usual box. A box is noted in the tiles that it lies in, so two that intersect
-// share one. A shape is bit `number % 64` of a mask: it may be asked in vain.
+// The plane in tiles of about twice the usual size of a box. For each tile, a mask says which shapes have a box in it.
+// Two boxes that intersect share a tile. A shape is bit `number % 64` of a mask, so a shape without a box there may be
+// searched too.
 class ShapeTiles {
  public:
   explicit ShapeTiles(const double (&pitch)[2]) : inverse_pitch_{1.0 / pitch[0], 1.0 / pitch[1]} {}
@@ -32,7 +33,7 @@ class ShapeTiles {
     });
   }
 
-  // The shapes of which a box may intersect this one.
+  // The shapes that may have a box which intersects this one.
   template <class T>
   uint64_t around(const Corners<T>& box, uint64_t label_sum) const {
     const detail::CellRange xs = range(box.x1, box.x2, 0), ys = range(box.y1, box.y2, 1);
@@ -46,7 +47,8 @@ class ShapeTiles {
   }
 
  private:
-  // A box that reaches over more tiles along an axis is noted everywhere, or asks all shapes.
+  // If a box reaches over more tiles along an axis, its shape counts as present in all tiles, and its search goes
+  // through all shapes.
   static constexpr int64_t kMostTiles = 4;
   static bool are_few(detail::CellRange xs, detail::CellRange ys) {
     return xs.last - xs.first < kMostTiles && ys.last - ys.first < kMostTiles;

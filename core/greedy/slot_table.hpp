@@ -1,4 +1,5 @@
-// Open addressing from 32-bit hashes to slots. Whoever shares a hash shares a slot: users check what they find in it.
+// Open addressing from 32-bit hashes to slots. Keys with the same hash share a slot, so users check what they find in
+// it.
 #pragma once
 
 #include <bit>

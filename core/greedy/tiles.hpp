@@ -22,8 +22,8 @@ struct Region {
   double x1, y1, x2, y2;
 };
 
-// How far regions reach. IoU > t needs |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t), to which each box adds its part; for
-// IoS and the lowest thresholds all that is certain is that the boxes meet.
+// How far regions reach. IoU > t needs |dx| <= (w1 + w2) / 2 * (1 - t) / (1 + t): each box adds its own width to the
+// sum. For IoS and the lowest thresholds it is only certain that the boxes intersect.
 class Reach {
  public:
   explicit Reach(double least_iou) : share_((1.0 - least_iou) / (1.0 + least_iou) * (1.0 + 0x1p-40)) {}
@@ -46,7 +46,7 @@ class Reach {
   double share_;
 };
 
-// Equal steps from one place to another. Places before belong to the first step, places after to the last.
+// Equal steps from one place to another. Places before the range belong to the first step, places after it to the last.
 struct Ruler {
   static constexpr size_t kSteps = 1024;
   double begin = 0.0, steps_per_unit = 0.0;

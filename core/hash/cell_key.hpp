@@ -22,8 +22,8 @@ namespace hashnms {
 // One word, if the extents of the input allow it, which they nearly always do.
 using PackedKey = uint64_t;
 
-// Use the upper bits. Folding the key lets its own upper bits affect all of them. Two keys collide in b of them for
-// about one seed in 2^b.
+// Use the upper bits. Folding the key lets its own upper bits affect all of them. Two keys agree in b of these bits
+// with a probability of about 2^-b.
 HASHNMS_INLINE uint64_t hash_of(PackedKey key, uint64_t seed) { return (key ^ (key >> 29)) * seed; }
 
 // Whether a slot that holds `held` belongs to another cell. One comparison of a minimum instead of two comparisons

@@ -43,7 +43,7 @@ class CellMap {
     }
   }
 
-  // Whether so many cells crowd one place that searches take long: extremely unlikely, unless somebody knows the seed.
+  // Whether many cells collide, so that searches take long: extremely unlikely, unless somebody knows the seed.
   bool is_crowded() const { return is_crowded_; }
 
   // Writes the keys, if wanted, and the claims of the cells, in no particular order. `count` is how often offer()

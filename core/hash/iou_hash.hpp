@@ -62,9 +62,9 @@ class HashFamily {
   std::vector<CellTable> tables_;
 };
 
-// Offsets of boxes of type T must stay below this for cells to be distinct. The centres of float64 boxes are so fine
-// that rounding merges cells from 2^53 on; at this limit it blurs their edges by an eighth of a cell. Cells of float32
-// boxes stay distinct.
+// Offsets of boxes of type T must stay below this, or rounding could merge cells. For float64 boxes, cells merge from
+// 2^53 on; at this limit, rounding moves the edges of a cell by up to an eighth of a cell. Cells of float32 boxes never
+// merge.
 template <class T>
 inline constexpr double kOffsetLimit = sizeof(T) == 4 ? std::numeric_limits<double>::max() : 0x1p50;
 

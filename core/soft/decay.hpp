@@ -15,12 +15,12 @@
 namespace hashnms {
 
 // A decay has
-//   exactly(iou)   the share of a score that is left, in the score's type: the definition;
+//   exactly(iou)   the share of its score that a box keeps, in the score's type: the definition;
 //   harmless()     the IoU up to which this share is 1;
 //   combined()     several IoUs in one number, starting from kNothing;
-//   at_most()      an upper bound of the share that they all leave, in vectors and without libm. A bound allows for the
-// rounding of kMostAtOnce IoUs and of the products they stand for. It is never so small that the exact decays could
-// have been rounded coarsely.
+//   at_most()      an upper bound of the share that a box keeps after all of them, vectorized and without libm.
+// A bound allows for the rounding errors of kMostAtOnce IoUs and decays. It is never below 2^-116, because smaller
+// exact decays may be rounded coarsely.
 inline constexpr size_t kMostAtOnce = 32;
 
 namespace detail {

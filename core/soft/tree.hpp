@@ -108,8 +108,8 @@ class SelectionTree {
     return covers;
   }
 
-  // Improves bounds until the best box below this node is known and taken, or no longer beats its rival elsewhere.
-  // Returns the best claim then.
+  // Improves bounds until the best box below this node is known and taken, or has a lower claim than `rival`, the best
+  // claim elsewhere. Returns the best claim that remains below this node.
   Claim<Score> take(size_t level, size_t index, Claim<Score> rival, std::optional<Box>& taken) {
     Node& node = levels_[level][index];
     for (;;) {
@@ -151,7 +151,7 @@ class SelectionTree {
     return leaf.best;
   }
 
-  // Computes the scores of all boxes that may be the best: if there are several, they are about equal, and there may be
+  // Computes the scores of all boxes that may be the best. If there are several, they are about equal, and there may be
   // many.
   void find_scores(Leaf& leaf, const Pending& pending, Claim<Score> rival) const {
     for (size_t k = leaf.count; k-- > 0;) {

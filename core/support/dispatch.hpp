@@ -27,7 +27,7 @@ static_assert(sizeof(size_t) == 8, "hashnms is made for 64-bit machines");
 
 namespace hashnms {
 
-// Fetches the cache line of an address that will soon be used.
+// Prefetches the cache line of an address that will soon be used.
 inline void prefetch([[maybe_unused]] const void* address) {
 #if defined(__GNUC__) || defined(__clang__)
   __builtin_prefetch(address, 1);

@@ -14,7 +14,7 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "the caller has given up"; }
 };
 
-// While an object lives, check() on this thread and on those that it starts (threads.hpp) uses it.
+// While an Interrupt exists, check() uses it, on this thread and on the threads that it starts (threads.hpp).
 class Interrupt {
  public:
   // `given_up` is called on this thread only, about twenty times a second.
@@ -30,7 +30,7 @@ class Interrupt {
   }
 
   static Interrupt* current() { return current_; }
-  static void join(Interrupt* interrupt) { current_ = interrupt; }  // in a new thread: takes over the parent's
+  static void join(Interrupt* interrupt) { current_ = interrupt; }  // for new threads
 
   static constexpr std::chrono::milliseconds kPause{50};
 

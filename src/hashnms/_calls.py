@@ -4,7 +4,7 @@ A public function passes NumPy arrays straight to the core. Everything else take
 
 - tensors go to the op of the same name in `hashnms.torch.ops`, which also passes CPU tensors straight to the core;
 - lists, and arrays that the core refused, are checked, converted and passed to the core once;
-- if the core refuses them again, they contain an illegal number, and `explain` raises the error that says which.
+- if the core refuses them again, they contain an invalid number, and `explain` raises the error that says which.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CoreCall:
         result = self.core(*arrays, *settings)
         if result is None:
             self.explain(*arrays, *settings, rows=rows)
-            raise AssertionError(f"the core refused legal arguments of {self.name}")
+            raise AssertionError(f"the core refused valid arguments of {self.name}")
         return result
 
     def checked(self, *settings: Any) -> list[Any]:
@@ -51,7 +51,7 @@ class CoreCall:
 
 
 def _explain_numbers(boxes: Array, scores: Array, *others: Any, rows: Any) -> None:
-    _validate.legal_numbers(boxes, scores, others[-1], rows)
+    _validate.valid_numbers(boxes, scores, others[-1], rows)
 
 
 def _explain_nms(
@@ -59,34 +59,34 @@ def _explain_nms(
 ) -> None:
     *_, inclusive, box_format = others
     _settings.inclusive_threshold(iou_threshold, inclusive)
-    _validate.legal_numbers(boxes, scores, box_format, rows)
+    _validate.valid_numbers(boxes, scores, box_format, rows)
 
 
 def _explain_partial_nms(boxes: Array, scores: Array, *others: Any, rows: Any) -> None:
     *_, iou_threshold, _metric, inclusive, box_format = others
     _settings.inclusive_threshold(iou_threshold, inclusive)
-    _validate.legal_numbers(boxes, scores, box_format, rows)
+    _validate.valid_numbers(boxes, scores, box_format, rows)
 
 
 def _explain_regions(boxes: Array, iou_threshold: float, _metric: str, *others: Any, rows: Any) -> None:
     inclusive, box_format = others
     _settings.inclusive_threshold(iou_threshold, inclusive)
-    _validate.legal_rows(boxes, box_format, rows=rows)
+    _validate.valid_rows(boxes, box_format, rows=rows)
 
 
 def _explain_batched_nms(boxes: Array, scores: Array, _groups: Array, _iou_threshold: float, rows: Any) -> None:
-    _validate.legal_numbers(boxes, scores, "xyxy", rows)
+    _validate.valid_numbers(boxes, scores, "xyxy", rows)
 
 
 def _explain_hnms(
     boxes: Array, scores: Array, _labels: Any, _images: Any, alpha: float, *settings: Any, rows: Any
 ) -> None:
-    _validate.legal_numbers(boxes, scores, settings[-1], rows)
+    _validate.valid_numbers(boxes, scores, settings[-1], rows)
     _validate.refuse_codes(boxes, _core.family_has_code(boxes, alpha, *settings), alpha, rows)
 
 
 def _explain_iou_hash(boxes: Array, alpha: float, *settings: Any, rows: Any) -> None:
-    _validate.legal_rows(boxes, settings[-1], rows=rows)
+    _validate.valid_rows(boxes, settings[-1], rows=rows)
     _validate.refuse_codes(boxes, _core.has_code(boxes, alpha, *settings), alpha, rows)
 
 

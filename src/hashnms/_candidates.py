@@ -16,9 +16,9 @@ class Candidates(NamedTuple):
     """Arrays in the core's types, by increasing input row, so that ties go by row in every step.
 
     The methods `hnms`, `nms`, `soft_nms` and `top` return places among the candidates, by decreasing score, ties to the
-    lower place, and the new scores of these boxes. `most`: only the first this many of each image are needed. `merge`
-    and `fuse` also return the boxes, which they change. `hashnms.torch.device` has candidates that are tensors, with
-    the same methods.
+    lower place, and the new scores of these boxes. `most`: only the first `most` boxes of each image are needed.
+    `merge` and `fuse` also return the boxes, which they change. `hashnms.torch.device` has candidates that are tensors,
+    with the same methods.
     """
 
     boxes: Any
@@ -67,7 +67,7 @@ class Candidates(NamedTuple):
 
     def fuse(self, iou_threshold: float, confidence: ConfidenceName, most: int | None) -> tuple[Any, Any, Any]:
         """Fuse as `hashnms.weighted_boxes_fusion` does with one model; a fused box has the place of its first box."""
-        self.top(in_all=0)  # the core reports illegal numbers
+        self.top(in_all=0)  # the core reports invalid numbers
         places, boxes, scores = (
             self._first(values, most) for values in self._by_arrays(_fused, iou_threshold, confidence)
         )
@@ -86,7 +86,7 @@ class Candidates(NamedTuple):
         return places if self.rows is None else self.rows[places]
 
     def _first(self, places: Any, most: int | None) -> Any:
-        """At most `most` places, where that is easy to tell."""
+        """The first `most` places; all places if there are several images, because `most` counts per image."""
         return places[:most] if self.images is None else places
 
     def _with_scores(self, places: Any) -> tuple[Any, Any]:

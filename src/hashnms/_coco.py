@@ -115,7 +115,8 @@ class Task:
     def _truth_rows(self, labels: Array, found_rows: Array, ignore_by_label: bool) -> tuple[Array, Array]:
         """The rows of the ground truth that count, and their labels.
 
-        An ignored region for all labels is repeated for each label that was detected in its image; others need none.
+        An ignored region for all labels is repeated for each label that was detected in its image; other labels do not
+        need it.
         """
         for_all = np.zeros(len(self.truth), bool) if ignore_by_label else self.truth.ignore
         rows = np.flatnonzero(np.isin(self.truth_labels, labels) & ~for_all)
@@ -155,7 +156,7 @@ def _begins(images: Array, labels: Array) -> Array:
 def _annotations(
     boxes: Array, labels: Array, images: Array, areas: Array | None, name: str, values: Array
 ) -> list[dict[str, Any]]:
-    """COCO's dicts, with a value of this name. Areas are those of the boxes if not given."""
+    """COCO annotations as dicts; `name` is the key of the values. Areas are those of the boxes if not given."""
     boxes = boxes.astype(np.float64)
     boxes[:, 2:] -= boxes[:, :2]
     areas = boxes[:, 2] * boxes[:, 3] if areas is None else areas

@@ -37,7 +37,7 @@ def hnms(boxes: object, scores: object, labels: object, images: object, alpha: o
 
 def hnms_of_function(boxes: object, scores: object, labels: object, alpha: object, num_hashes: object, function: int, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
     """
-    The best box of each cell of one function of a family. The number of the function is trusted.
+    The best box of each cell of one function of a family. The number of the function is not checked.
     """
 
 def nms(boxes: object, scores: object, labels: object, images: object, iou_threshold: object, score_threshold: object, max_output: object, metric: object, inclusive: object, box_format: object) -> numpy.typing.NDArray[numpy.int64] | None:
@@ -63,12 +63,12 @@ def join(boxes: object, scores: object, labels: object, images: object, iou_thre
 
 def touched_tiles(boxes: object, iou_threshold: object, metric: object, inclusive: object, box_format: object, across: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], row_starts: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int8]] | None:
     """
-    The boxes that touch each tile: where each tile starts, their rows, and which copy each is. The borders are trusted.
+    The boxes that touch each tile: where each tile starts, their rows, and which copy each is. The borders are not checked.
     """
 
 def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: numpy.typing.NDArray[numpy.int64]) -> None:
     """
-    Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are trusted.
+    Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are not checked.
     """
 
 def batched_nms(boxes: object, scores: object, idxs: object, iou_threshold: object) -> numpy.typing.NDArray[numpy.int64] | None:
@@ -102,9 +102,9 @@ def family_has_code(boxes: object, alpha: object, num_hashes: object, box_format
     """Whether each box has a code under every function of the family."""
 
 def family_origins(alpha: float, num_hashes: int) -> numpy.typing.NDArray[numpy.float64]:
-    """W_0 of each function of a family. The arguments are trusted."""
+    """W_0 of each function of a family. The arguments are not checked."""
 
 def float32_cells(alpha: float, origin: float) -> tuple[int, numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]:
     """
-    The index of the first cell, and the least width and 1/delta of every cell that a float32 box can have. The arguments are trusted.
+    The index of the first cell, and the least width and 1/delta of every cell that a float32 box can have. The arguments are not checked.
     """

@@ -1,4 +1,4 @@
-"""Kinds of tables: how columns become Arrow, and how rows are taken. None of their packages is imported here.
+"""Kinds of tables: how columns become Arrow, and how rows are taken. This module imports none of their packages.
 
 A kind is recognized by the package and the name of its class. Other objects with `__arrow_c_stream__` are read too, and
 come back as Arrow tables.
@@ -106,13 +106,13 @@ def _take_of_polars(frame: Any, rows: Rows, new: dict[str, Any]) -> Any:
 
 
 def _take_of_duckdb(table: pa.Table, rows: Rows, new: dict[str, Any]) -> Any:
-    import duckdb  # noqa: PLC0415  who has a relation has it
+    import duckdb  # noqa: PLC0415  a caller with a relation has imported it
 
     return duckdb.from_arrow(taken(table, rows, new))
 
 
 def _take_of_daft(table: pa.Table, rows: Rows, new: dict[str, Any]) -> Any:
-    import daft  # noqa: PLC0415  who has a frame has it
+    import daft  # noqa: PLC0415  a caller with a dataframe has imported it
 
     return daft.from_arrow(taken(table, rows, new))
 

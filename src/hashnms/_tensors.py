@@ -1,4 +1,4 @@
-"""Tells arrays from torch tensors. Nothing here imports torch: a caller that has a tensor has imported it."""
+"""Distinguishes torch tensors from arrays. Nothing here imports torch: a caller that has a tensor has imported it."""
 
 from __future__ import annotations
 

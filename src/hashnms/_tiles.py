@@ -71,7 +71,7 @@ class Tiles(NamedTuple):
         boxes = _validate.boxes_array(boxes)
         found = _core.touched_tiles(boxes, iou_threshold, metric, inclusive, box_format, *self)
         if found is None:
-            _validate.legal_rows(boxes, box_format)
+            _validate.valid_rows(boxes, box_format)
             raise _unusual_size(boxes, box_format)
         return Touched(*found)
 

@@ -1,8 +1,8 @@
-"""All checks of arrays and their messages: name, need, got. The core trusts arguments that have passed these.
+"""All checks of arrays and their messages: name, need, got. The core does not check again what has passed these checks.
 
 The core takes plain arrays as they are and checks their numbers while it reads them. Only arguments that it refuses
 come here, through `_calls.py`: `..._array` converts them, as `..._value` in `_settings.py` converts settings;
-`legal_numbers` and `refuse_codes` find out what is wrong.
+`valid_numbers` and `refuse_codes` find out what is wrong.
 """
 
 from __future__ import annotations
@@ -200,13 +200,13 @@ def same_device(names: list[str], boxes: Any, *others: Any) -> None:
             raise ValueError(f"{name} must be on the device of boxes, {boxes.device}, got {values.device}")
 
 
-def legal_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None) -> None:
-    """Raise an error that names the first illegal box or score. `rows`: the row numbers, if not 0, 1, 2 ..."""
-    legal_rows(boxes, box_format, rows=rows)
+def valid_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None) -> None:
+    """Raise an error that names the first invalid box or score. `rows`: the row numbers, if not 0, 1, 2 ..."""
+    valid_rows(boxes, box_format, rows=rows)
     finite_scores(scores, rows)
 
 
-def legal_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = None) -> None:
+def valid_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = None) -> None:
     """Raise an error that names the first box that is not finite or has a negative size."""
     finite_rows(boxes, name, rows)
     inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
@@ -234,7 +234,7 @@ def finite_scores(scores: Array, rows: Any = None) -> None:
 
 def refuse_codes(boxes: Array, has_code: Array | None, alpha: float, rows: Any = None) -> NoReturn:
     """Raise an error that names the first box without a code."""
-    assert has_code is not None, "the core refused legal numbers"
+    assert has_code is not None, "the core refused valid numbers"
     raise ValueError(
         f"boxes must have codes that fit into 64 bits, at alpha = {alpha}: not tiny compared with their distance from "
         f"the origin, and not near the largest float, got {_first_row(boxes, ~has_code, rows)}"
@@ -332,7 +332,7 @@ def _integers(name: str, array: Array) -> Array:
 def _plain(array: Array, dtype: np.dtype[Any]) -> Array:
     """A contiguous and aligned array of this type; a copy only where needed."""
     plain = np.asarray(array, dtype, order="C")
-    if plain.dtype.num != dtype.num:  # C's long long and int64: two types of the same numbers, which NumPy leaves alone
+    if plain.dtype.num != dtype.num:  # NumPy does not convert C's long long to int64
         plain = plain.view(dtype)
     return plain if plain.flags.aligned else plain.copy()
 

@@ -20,7 +20,7 @@ def to_xyxy(boxes: ArrayLike, box_format: BoxFormatName) -> NDArray[Any]:
     """
     array = _validate.boxes_array(boxes)
     _settings.box_format_value(box_format)
-    _validate.legal_rows(array, box_format)
+    _validate.valid_rows(array, box_format)
     if box_format == "xyxy":
         return array.copy()
     first, size = array[:, :2], array[:, 2:]
@@ -60,8 +60,8 @@ def pairwise_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:
     array([[0.33333333, 1.        ]])
     """
     a, b = _validate.boxes_array(boxes1, "boxes1"), _validate.boxes_array(boxes2, "boxes2")
-    _validate.legal_rows(a, "xyxy", "boxes1")
-    _validate.legal_rows(b, "xyxy", "boxes2")
+    _validate.valid_rows(a, "xyxy", "boxes1")
+    _validate.valid_rows(b, "xyxy", "boxes2")
     area_a, area_b = ((x[:, 2] - x[:, 0]) * (x[:, 3] - x[:, 1]) for x in (a, b))
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])

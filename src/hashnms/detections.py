@@ -50,7 +50,7 @@ class Detections:
         )
 
     def take(self, rows: Array, scores: Array, boxes: Array | None = None) -> Detections:
-        """Take the rows that a suppression left, with their final scores and, if given, boxes."""
+        """Take the rows that a suppression kept, with their final scores and, if given, boxes."""
         labels, images = (None if values is None else values[rows] for values in (self.labels, self.images))
         return Detections(self.boxes[rows] if boxes is None else boxes, scores, labels, images)
 

@@ -88,7 +88,7 @@ def iou_hash(
         The same holds for j and n of a box without height.
 
     Raises:
-        ValueError: for illegal numbers, and where m or n does not fit into 64 bits (a tiny box far from the origin).
+        ValueError: for invalid numbers, and where m or n does not fit into 64 bits (a tiny box far from the origin).
 
     >>> iou_hash([[0.0, 0.0, 10.0, 20.0]], alpha=0.7)
     array([[6, 8, 3, 3]])

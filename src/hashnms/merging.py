@@ -239,7 +239,7 @@ def merge_on_host(boxes: Any, scores: Any, suppressor: Any, how: Any, box_format
     """`merge` for arrays, lists or CPU tensors, with checks."""
     box_array, score_array, _, _ = _validate.plain_arrays(boxes, scores, None)
     box_format = _settings.box_format_value(box_format)
-    _validate.legal_numbers(box_array, score_array, box_format)
+    _validate.valid_numbers(box_array, score_array, box_format)
     return merge_groups(box_array, score_array, _validate.suppressor_array(suppressor, len(box_array)), how, box_format)
 
 
@@ -395,7 +395,7 @@ def fuse_on_host(
     confidence = _settings.confidence_value(confidence)
     model_array = _validate.models_array(models, len(box_array))
     weight_array = _validate.weights_array(weights, model_array)
-    _validate.legal_numbers(box_array, score_array, box_format)
+    _validate.valid_numbers(box_array, score_array, box_format)
     taking_part = np.flatnonzero(score_array.astype(np.float64) >= score_threshold)
     some_labels, some_images = (
         None if values is None else values[taking_part] for values in (label_array, image_array)
@@ -444,7 +444,7 @@ def fuse_clusters(
     weighted = scores.astype(np.float64) * weight
     _validate.fusible(boxes, weighted)
     result = _core.fuse(boxes, weighted, labels, images, iou_threshold, box_format)
-    assert result is not None, "the core did not take legal arguments of fuse"
+    assert result is not None, "the core did not take valid arguments of fuse"
     clusters, founders, fused = result
     count = len(founders)
     sizes = np.bincount(clusters, minlength=count)

@@ -58,7 +58,7 @@ class SuppressedBoxes(Suppressed[Result]):
 class Suppression:
     """A chain of steps as one immutable value: take the best 9,000, HNMS, NMS at 0.5, return at most 1,000.
 
-    Each step gets the boxes that the step before it left. A `Limit` lets the step before it stop early. Suppressions
+    Each step gets the boxes that the step before it kept. A `Limit` lets the step before it stop early. Suppressions
     can be compared, hashed and pickled. They can be written in a short notation (`str` and `parse`) and as plain dicts
     (`to_dict` and `from_dict`).
 
@@ -153,7 +153,7 @@ class Suppression:
         return self.run(Candidates(*_validate.plain_arrays(boxes, scores, labels, images), box_format))
 
     def run(self, candidates: Candidates) -> tuple[Any, ...]:
-        """Run the steps on the candidates, which are the whole input: the rows that are left and their scores.
+        """Run the steps on the candidates, which are the whole input: the kept rows and their scores.
 
         If a step changes boxes, the boxes come third.
         """

@@ -141,7 +141,7 @@ def nms(
     metric: str = "iou",
     inclusive: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sec. 2.2: by decreasing score, each box that is left suppresses the boxes of its label with IoU > threshold.
+    """Sec. 2.2: by decreasing score, each remaining box suppresses the boxes of its label with IoU > threshold.
 
     Boxes are xyxy. The IoU, or another metric, is computed in their own float type and compared with the threshold as a
     double, with > or, if `inclusive`, with >=. Returns the kept indices and the suppressors: for each box, the kept box

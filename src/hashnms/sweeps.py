@@ -114,7 +114,7 @@ def _with(step: Step, name: str, value: float) -> Step:
     try:
         return replace(step, **{field: value})
     except ValueError as error:
-        raise ValueError(f"a sweep of {name} must have legal values, got {value}: {error}") from None
+        raise ValueError(f"a sweep of {name} must have valid values, got {value}: {error}") from None
 
 
 def _parsed(specs: Sequence[str]) -> dict[str, list[float]]:
@@ -139,10 +139,10 @@ def _range(name: str, text: str, spec: str) -> list[float]:
         numbers = [Decimal(part.strip()) for part in text.split(":")]
     except InvalidOperation:
         numbers = []
-    legal = all(_is_legal(number, whole) for number in numbers)
+    valid = all(_is_valid(number, whole) for number in numbers)
     if len(numbers) == 2 and whole:
         numbers.append(Decimal(1))
-    if not legal or len(numbers) not in (1, 3):
+    if not valid or len(numbers) not in (1, 3):
         form = "start:stop, start:stop:step or whole numbers" if whole else "start:stop:step or numbers"
         raise ValueError(f"a sweep of {name} must be {form} separated by commas, got {spec!r}")
     start, stop, step = numbers if len(numbers) == 3 else (numbers[0], numbers[0], Decimal(1))
@@ -154,6 +154,6 @@ def _range(name: str, text: str, spec: str) -> list[float]:
     return [int(value) if whole else float(value) for value in values]
 
 
-def _is_legal(number: Decimal, whole: bool) -> bool:
+def _is_valid(number: Decimal, whole: bool) -> bool:
     """Whether a number is finite and has no more digits than any parameter can have."""
     return number.is_finite() and number.adjusted() < 40 and (not whole or number == number.to_integral_value())

@@ -35,7 +35,7 @@ class Preset:
     image_size: tuple[int, int]
     object_size: tuple[float, float]  #: median width and height
     size_spread: float  #: standard deviation of the logarithm of the size
-    placement: float  #: 0: a regular grid; 1: anywhere in the own grid cell; more: across cells
+    placement: float  #: 0: a regular grid; 1: anywhere in its grid cell; more: across cells
     num_classes: int
 
 
@@ -137,7 +137,7 @@ def _place_objects(rng: np.random.Generator, kind: Preset, count: int, image: ND
 def _candidates(
     rng: np.random.Generator, centers: Any, sizes: Any, quality: Any, owner: NDArray[np.int64]
 ) -> tuple[Any, Any, Any]:
-    """Boxes around their objects; the farther off, the lower the score. Most come from the object's own level."""
+    """Boxes around their objects; scores fall with the distance. Most come from the object's own level."""
     count = len(owner)
     detour = rng.choice(np.array([-1, 0, 0, 0, 1]), size=count)
     levels = np.clip(np.log2(np.sqrt(sizes.prod(axis=1)) / 12.0).astype(np.int64)[owner] + detour, 0, NUM_LEVELS - 1)
@@ -150,7 +150,7 @@ def _candidates(
 
 
 def _background(rng: np.random.Generator, count: int, image: NDArray[Any]) -> tuple[Any, Any, Any]:
-    """Boxes with low scores around clutter of any place and size: false positives come in clusters too."""
+    """Boxes with low scores around clutter at any place and of any size: false positives come in clusters too."""
     num_places = -(-count // _BOXES_PER_CLUTTER)
     centers = rng.random((num_places, 2), dtype=np.float32) * image
     level_size = 8.0 * 2.0 ** rng.integers(NUM_LEVELS, size=(num_places, 1))

@@ -33,7 +33,7 @@ class _Usual:
 
 USUAL: Any = _Usual()
 
-#: The usual names of columns, compared without case; the first that a table has is taken.
+#: The usual names of columns, in upper or lower case; the first that a table has is used.
 IMAGE_NAMES = (
     "image_id",
     "image",

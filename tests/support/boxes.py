@@ -1,4 +1,4 @@
-"""Boxes of every awkward kind, drawn ones, and the real detections where they are to be had."""
+"""Boxes of every difficult kind, synthetic scenes, and real detections if they are available."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import hashnms
 REPOSITORY = Path(__file__).parents[2]
 REAL = REPOSITORY.parent / "shared" / "real" / "raw"
 
-#: From "any overlap suppresses" to "none does", on both sides of where the grid takes over from the pyramid.
+#: From "any overlap suppresses" to "none does", on both sides of the threshold between pyramid and grid.
 THRESHOLDS = [0.0, 0.01, 0.05, 0.25, 1 / 3, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.999, 1.0]
 
 

@@ -21,7 +21,7 @@ def assert_same_nms(boxes: Any, scores: Any, iou_threshold: float, **options: An
 
 
 def among_many(boxes: Any, scores: Any) -> tuple[Any, Any]:
-    """The same with so many worse boxes far away that they are not tried one on another."""
+    """The same with so many worse boxes far away that not all pairs are compared."""
     boxes, scores = np.asarray(boxes), np.asarray(scores)
     span = np.float64(boxes.max(initial=1)) - boxes.min(initial=0)
     apart = (boxes.max(initial=1) + span + lattice(600, 8, 9) * span / 100).astype(boxes.dtype)

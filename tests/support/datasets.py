@@ -1,4 +1,4 @@
-"""Small drawn datasets, and the real ones where they are to be had."""
+"""Small synthetic datasets, and the real ones if they are available."""
 
 from __future__ import annotations
 

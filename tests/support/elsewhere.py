@@ -1,4 +1,4 @@
-"""A device that is not there: tensors in CPU memory that claim to be elsewhere, to see what leaves and who waits."""
+"""A simulated device: tensors in CPU memory that claim to be on it, to count what is copied and which calls wait."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -28,7 +28,7 @@ class ElsewhereTensor(torch.Tensor):
 
 
 class Elsewhere(TorchDispatchMode):
-    """While it is entered the device is there. `numbers_moved` counts what goes between it and the host."""
+    """The device exists inside its `with` block. `numbers_moved` counts what goes between it and the host."""
 
     def __init__(self):
         super().__init__()

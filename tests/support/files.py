@@ -14,7 +14,7 @@ COLUMNS = "image,x1,y1,x2,y2,score"
 
 
 def fails(path: Path, message: str, **how: Any) -> None:
-    """That the error says this, and that the old output is as it was."""
+    """Check that the error says this, and that the old output is unchanged."""
     out = path.with_name(f"out{path.suffix}")
     out.write_bytes(b"old")
     with pytest.raises(FileError) as error:

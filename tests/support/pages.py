@@ -1,6 +1,6 @@
 """The examples of Markdown pages: Python blocks, Python sessions and commands, in the order a reader meets them.
 
-A page's examples share their names and their folder. What a reader need not see stands in a comment of the page:
+A page's examples share their names and their folder. Code that a reader need not see is in a comment of the page:
 
 - `<!-- also run:` and lines of Python up to `-->` are run like a block;
 - `<!-- not run: why -->` before a block leaves it out.

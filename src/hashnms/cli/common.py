@@ -63,9 +63,9 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: print nothing more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the pipe is closed: print no more
         raise typer.Exit(1) from None
-    except (ValueError, TypeError, ImportError, NotImplementedError) as error:  # the last: pyarrow, for some types
+    except (ValueError, TypeError, ImportError, NotImplementedError) as error:  # pyarrow raises the last
         _fail(str(error), 2)
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"

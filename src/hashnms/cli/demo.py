@@ -158,7 +158,7 @@ def _baseline(scene: Scene, iou: float) -> tuple[list[_Row], tuple[Any, ...]]:
 
 
 def _numpy_nms(boxes: Any, scores: Any, labels: Any, iou_threshold: float) -> Any:
-    """Greedy NMS as it is often written: compare one box with all that are left, class by class."""
+    """Greedy NMS as it is often written: compare one box with all remaining boxes, class by class."""
     keep = []
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     for label in np.unique(labels):

@@ -187,8 +187,8 @@ def _values(arrays: Arrays) -> tuple[Any, Any, Any]:
     return arrays.boxes, arrays.scores, arrays.labels
 
 
-# HNMS: the best box of each cell in each block, then in all blocks. Once for each hash, because a hash takes the boxes
-# that the one before it left.
+# HNMS: the best box of each cell in each block, then in all blocks. Once for each hash, because each hash gets the
+# boxes that the one before it kept.
 
 
 def _hnms(dataset: Any, step: Hnms, of: _Scene, survey: _Survey) -> Any:

@@ -13,5 +13,5 @@ def is_exporting() -> bool:
     return bool(_torch_is_exporting() or torch.onnx.is_in_onnx_export() or torch.jit.is_tracing())
 
 
-#: Versions of torch before 2.7 cannot say it: their `torch.export` sees hashnms's ops.
+#: Versions of torch before 2.7 do not have this function: their `torch.export` sees hashnms's ops.
 _torch_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)

@@ -45,8 +45,8 @@ def routed() -> Iterator[Calls]:
     other threads, and this one after the block, call torchvision's own NMS.
 
     The result is what torchvision's op on the CPU returns, index by index, including ties, in the same class of tensor.
-    NMS functions of other packages in the table `KNOWN` are redirected too, if the package was imported before; it has
-    ultralytics' `TorchNMS.nms`. If hashnms refuses the arguments, the function itself answers.
+    The functions in the table `KNOWN`, today ultralytics' `TorchNMS.nms`, are redirected too, if their package was
+    imported before. If hashnms refuses the arguments, the function itself answers.
 
     A call goes to torchvision if its op on the CPU or `hashnms.nms` refuses the arguments (float16, infinite scores),
     and while torch exports the code. Code compiled to TorchScript calls the op without Python and is not routed.
@@ -154,7 +154,7 @@ class _Routing(TorchFunctionMode):
 
     def _of_subclass(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Let subclasses of Tensor answer first, as torch does. Most then call the op on plain tensors."""
-        if torch.compiler.is_compiling():  # there the second call would look like the first, endlessly
+        if torch.compiler.is_compiling():  # under torch.compile this would recurse without end
             return None
         with self:
             for kind in types:

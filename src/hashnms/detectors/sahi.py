@@ -183,8 +183,8 @@ def _increasing(values: Array) -> Array:
 def _rule(ordered: _Ordered, match_metric: str, match_threshold: float) -> dict[str, Any] | None:
     """Arguments of `nms` that give SAHI's decisions; None if nothing matches.
 
-    SAHI computes in the boxes' own type and compares in float32. It has float64 boxes only if a caller passes them: few
-    are rounded to float32, many are compared as they are.
+    SAHI computes in the boxes' own type and compares in float32. If a caller passes float64 boxes, SAHI rounds overlaps
+    to float32 where there are few boxes, but not where there are many.
     """
     if ordered.boxes.dtype == np.float32:
         threshold = float(least_float32(match_threshold, np.greater_equal))
@@ -348,13 +348,13 @@ def _as_rows(predictions: list[ObjectPrediction], boxes: Array) -> Array:
 def _merged(
     predictions: list[ObjectPrediction], groups: _Groups, boxes: Array, scores: Array, metric: str, threshold: float
 ) -> list[ObjectPrediction]:
-    """Merge each group into one prediction: a kept box grows by each other box that matches it as it is by then.
+    """Merge each group into one prediction: the kept box grows by each other box that matches the grown box.
 
     That is what SAHI does. If the kept prediction and another have masks, SAHI's own function merges them, because the
     box then depends on the mask.
     """
     result = _core.grow(boxes, groups.keep, groups.others, groups.ends, threshold, metric.lower())
-    assert result is not None, "the core refused legal groups"
+    assert result is not None, "the core refused valid groups"
     grown, taken = result
     sizes = np.diff(groups.ends, prepend=0)
     numbers = np.repeat(np.arange(len(sizes)), sizes)

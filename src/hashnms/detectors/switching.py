@@ -114,7 +114,7 @@ def _adapter(model: Any) -> Any:
     theirs = sys.modules.get("ultralytics.engine.model")
     if theirs is None or not isinstance(model, theirs.Model):
         return None
-    from hashnms.detectors import ultralytics  # noqa: PLC0415  only where it is there
+    from hashnms.detectors import ultralytics  # noqa: PLC0415  only if it is installed
 
     return ultralytics
 

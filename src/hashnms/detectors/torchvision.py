@@ -99,9 +99,9 @@ def rpn_proposals(
     for image, shape in enumerate(image_shapes):
         boxes, scores = clip_boxes_to_image(proposals[image, rows[image]], shape), all_scores[image]
         large = remove_small_boxes(boxes, rpn.min_size)
-        legal = large[scores[large] >= rpn.score_thresh]
-        boxes, scores = boxes[legal], scores[legal]
-        keep, scores = replacement(boxes, scores, levels[legal], rpn.nms_thresh, rpn.post_nms_top_n())
+        valid = large[scores[large] >= rpn.score_thresh]
+        boxes, scores = boxes[valid], scores[valid]
+        keep, scores = replacement(boxes, scores, levels[valid], rpn.nms_thresh, rpn.post_nms_top_n())
         results.append((boxes[keep], scores))
     return [boxes for boxes, _ in results], [scores for _, scores in results]
 
@@ -125,9 +125,9 @@ def roi_detections(
         scores = all_scores[:, 1:].reshape(-1)
         labels = classes.repeat(all_scores.shape[0])
         above = (scores > heads.score_thresh).nonzero()[:, 0]
-        legal = above[remove_small_boxes(boxes[above], min_size=1e-2)]
+        valid = above[remove_small_boxes(boxes[above], min_size=1e-2)]
         results.append(
-            _kept(replacement, boxes[legal], scores[legal], labels[legal], heads.nms_thresh, heads.detections_per_img)
+            _kept(replacement, boxes[valid], scores[valid], labels[valid], heads.nms_thresh, heads.detections_per_img)
         )
     return [r.boxes for r in results], [r.scores for r in results], [r.labels for r in results]
 

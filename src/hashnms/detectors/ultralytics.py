@@ -95,7 +95,7 @@ def non_max_suppression(
     assert isinstance(prediction, Tensor)
 
     def left_to_ultralytics(why: str) -> Any:
-        warnings.warn(f"{why}: left to ultralytics' own function", stacklevel=3)
+        warnings.warn(f"{why}: ultralytics' own function is used", stacklevel=3)
         limits = {"max_time_img": max_time_img, "max_nms": max_nms, "max_wh": max_wh}
         given = {name: value for name, value in limits.items() if value is not None}
         return _stock(

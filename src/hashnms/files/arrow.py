@@ -121,7 +121,7 @@ class _TableWriter(Writer):
         self._compression = getattr(source, "compression", "zstd")
         self._file: Any = None
         self._waiting: list[pa.Table] = []
-        self._empty = pa.schema([])  #: the schema where there are no rows, so that types are not known
+        self._empty = pa.schema([])  #: the schema of inputs without rows, whose types may be unknown
 
     def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         table = rows.kept_table(keep, changes)

@@ -97,7 +97,7 @@ class FolderSource(Source):
         self._firsts: list[tuple[int, Path]] = []
 
     def _check(self) -> None:
-        """Check that `columns` at most leaves out the class: the positions of the fields are fixed."""
+        """Check that `columns` is empty, or only leaves out the class: the positions of the fields are fixed."""
         other = [
             f"{role}={name}" for role, name in self._reading.columns.items() if role != "label" or name is not None
         ]

@@ -112,7 +112,7 @@ class NpzWriter(Writer):
     def __init__(self, path: Path, source: Source) -> None:
         self._path, self._source = path, source
         self._parts, self._whole = list[dict[str, Any]](), dict[str, Any]()  #: arrays of N rows; other arrays
-        self._empty: dict[str, Any] = {}  #: the arrays where there are no rows, so that types are not known
+        self._empty: dict[str, Any] = {}  #: the arrays of inputs without rows, whose types may be unknown
 
     def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         if not isinstance(rows, NpzRows):

@@ -156,8 +156,8 @@ class Writer(ABC):
     def write(self, rows: Rows, keep: Mask, changes: Changes) -> None:
         """Write the kept rows, with their new numbers, if any."""
 
-    def finish(self) -> None:  # noqa: B027  most have nothing left
-        """Write what is left."""
+    def finish(self) -> None:  # noqa: B027  most have no remaining rows
+        """Write the remaining rows."""
 
     @abstractmethod
     def close(self) -> None:
@@ -185,7 +185,7 @@ def read_alike(sources: Sequence[Source], keys_only: bool = False) -> Iterator[R
 
 
 def joined_keys(parts: Sequence[Rows], starts: Sequence[int] | None = None) -> pa.Table:
-    """The keys of all parts, of each from its start on."""
+    """The keys of all parts; each part begins at its `start`."""
     tables = [rows.keys.slice(start) for rows, start in zip(parts, starts or [0] * len(parts), strict=True)]
     return pa.concat_tables(tables, promote_options="default")
 

@@ -174,7 +174,7 @@ def _shown_boxes(boxes: Any) -> NDArray[np.float32]:
     """Boxes as the page stores them."""
     with np.errstate(over="ignore"):
         shown = _validate.boxes_array(boxes).astype(np.float32)
-    _validate.legal_rows(shown, "xyxy")
+    _validate.valid_rows(shown, "xyxy")
     return shown
 
 

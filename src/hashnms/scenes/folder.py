@@ -79,7 +79,7 @@ def working_folder(given: Path | None, output: Path, work: dict[str, Any]) -> It
 
 
 def _clear(folder: Folder) -> None:
-    """Removes all but the manifest, which says so: if that is broken off, the next call goes on with it."""
+    """Remove everything except the manifest, which says so: the next call completes an interrupted removal."""
     folder.write_json(_MANIFEST, _OVER)
     for path in folder.path.iterdir():
         if path.name != _MANIFEST:
@@ -122,7 +122,7 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FileError(f"folder must not be in use, got {path}, where another process works") from None
+            raise FileError(f"folder must not be in use, got {path}, which another process uses") from None
         yield
     finally:
         os.close(handle)

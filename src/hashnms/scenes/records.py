@@ -1,4 +1,4 @@
-"""The boxes of a scene as records in files, and a bitmap of the boxes that are left."""
+"""The boxes of a scene as records in files, and a bitmap of the boxes that remain."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _stored(dtype: np.dtype[Any]) -> str:
 
 
 def boxes_at_once(count: int, memory: int) -> int:
-    """How many of `count` boxes are decided at a time: enough that there are not too many tiles."""
+    """How many of `count` boxes are decided at a time: so many that there are not too many tiles."""
     least = 2 * -(-count // _MOST_FILES) * _BYTES_OF_A_ROW
     if memory < least:
         raise ValueError(f"memory must be at least {least:,} bytes for {count:,} boxes, got {memory:,}")
@@ -79,7 +79,7 @@ def boxes_at_once(count: int, memory: int) -> int:
 
 
 class Scene:
-    """The boxes of a scene. A bit for each box says whether it is left; steps clear the bits of boxes that they remove.
+    """The boxes of a scene. A bit for each box says whether it remains; steps clear the bits of boxes that they remove.
 
     A cleared bit stays cleared, and a step that is repeated on partly processed boxes ends with the same result. So
     interrupted work may be repeated from any earlier moment.
@@ -100,7 +100,7 @@ class Scene:
         self.bits = np.asarray(np.memmap(bits, np.uint8, "r+"))
 
     def tiles_for(self, count: int) -> int:
-        """How many tiles to divide boxes into. Tiles are half as large as memory allows: some turn out larger."""
+        """How many tiles to divide boxes into. A tile uses half of the memory on average: some turn out larger."""
         return -(-count // max(self.most_at_once // 2, 1))
 
     def remove(self, rows: Rows) -> None:
@@ -111,20 +111,20 @@ class Scene:
         return bits.astype(bool)
 
     def left_from(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Which of `count` rows from `first` on are left."""
+        """Which of `count` rows from `first` on remain."""
         skipped = first % 8
         some = self.bits[first // 8 : -(-(first + count) // 8)]
         return np.unpackbits(some, bitorder="little")[skipped : skipped + count].astype(bool)
 
     def num_left(self, paths: Sequence[Path]) -> int:
-        """How many boxes of these files are left."""
+        """How many boxes of these files remain."""
         if paths == self.all:
             firsts = range(0, self.count, 2**20)
             return sum(int(self.left_from(first, min(2**20, self.count - first)).sum()) for first in firsts)
         return sum(map(len, self.records(paths)))
 
     def records(self, paths: Sequence[Path], text: str | None = None, at_a_time: int = _AT_A_TIME) -> Iterator[Records]:
-        """The records in these files that are left, some at a time."""
+        """The remaining records in these files, some at a time."""
         at_a_time = min(at_a_time, self.most_at_once)
         sizes, done = sum(path.stat().st_size for path in paths), 0
         for path in paths:
@@ -139,12 +139,12 @@ class Scene:
                         self.progress(done / sizes, text)
 
     def gathered(self, paths: Sequence[Path]) -> Records:
-        """All records in these files that are left, by row."""
+        """All remaining records in these files, by row."""
         parts = list(self.records(paths))
         return by_row(np.concatenate(parts)) if parts else np.zeros(0, self.layout.stored)
 
     def sample(self, paths: Sequence[Path]) -> Records:
-        """A sample of the records that are left, from all parts of the files."""
+        """A sample of the remaining records, from all parts of the files."""
         size = self.layout.stored.itemsize
         counts = [path.stat().st_size // size for path in paths]
         total, sampled, random = sum(counts), bytearray(), np.random.default_rng(0)
@@ -196,7 +196,7 @@ class Scene:
             self.progress((number + 1) / len(tiles), text)
 
     def suppress_at_once(self, steps: Sequence[Step], paths: Sequence[Path]) -> None:
-        """Apply the steps to all boxes left in these files, in one call."""
+        """Apply the steps to all remaining boxes in these files, in one call."""
         records = self.gathered(paths)
         boxes, scores, labels = self.layout.arrays(records)
         keep = Suppression(steps)(boxes, scores, labels, box_format=self.box_format).keep

@@ -168,7 +168,7 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
                 layout = layout or Layout.of(arrays)
                 integers.see(arrays)
                 records = layout.records(arrays, count)
-                if not _are_legal(arrays, layout, records, columns.box_format):
+                if not _are_valid(arrays, layout, records, columns.box_format):
                     arrays.explain(columns)
             except BadRow as error:
                 raise located(error, [rows]) from None
@@ -187,8 +187,8 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
     }
 
 
-def _are_legal(arrays: Arrays, layout: Layout, records: Any, box_format: str) -> bool:
-    """Whether the core accepts all numbers. It checks all boxes but is asked to return none."""
+def _are_valid(arrays: Arrays, layout: Layout, records: Any, box_format: str) -> bool:
+    """Whether the core accepts all numbers. It checks all boxes and returns none: the limit is 0."""
     nothing = (None, None, sys.float_info.max, None, 0, box_format)
     if _core.top_k(arrays.boxes, arrays.scores, *nothing) is not None:
         return True
@@ -197,7 +197,7 @@ def _are_legal(arrays: Arrays, layout: Layout, records: Any, box_format: str) ->
 
 
 class _Integers:
-    """The largest integers seen: as everywhere, integers are computed as float32 if it holds all of them exactly."""
+    """The largest integers so far. Integers are computed as float32 if it holds all of them exactly."""
 
     def __init__(self) -> None:
         self._largest: dict[str, int] = {}
@@ -218,7 +218,7 @@ class _Integers:
 
 
 def _write(scene: Scene, sources: list[Source], writer: Any, progress: Progress) -> int:
-    """Write the rows that are left, unchanged."""
+    """Write the remaining rows unchanged."""
     first = written = 0
     for source in sources:
         source.done = 0.0

@@ -84,8 +84,8 @@ class DeviceCandidates(TensorCandidates):
             box_format,
         )
 
-    def are_legal(self) -> bool:
-        """Whether all numbers are legal: finite, and no negative sizes."""
+    def are_valid(self) -> bool:
+        """Whether all numbers are valid: finite, and no negative sizes."""
         first, second = self.boxes[:, :2], self.boxes[:, 2:]
         sizes_are = second >= (first if self.box_format == "xyxy" else 0)
         return bool(self.boxes.isfinite().all() & sizes_are.all() & self.scores.isfinite().all())
@@ -151,7 +151,7 @@ def _are_whole(labels: Tensor | None) -> bool:
 
 
 def hnms(given: DeviceCandidates, functions: list[IoUHash]) -> Tensor | None:
-    """The rows that HNMS keeps; None if a number is illegal or beyond the tables, which the host handles."""
+    """The rows that HNMS keeps; None if a number is invalid or beyond the tables, which the host handles."""
     if functions[0].alpha > portable.LARGEST_ALPHA:
         return None
     if len(given.boxes) == 0:
@@ -187,4 +187,4 @@ def check_kernels(kernels: Any, device: torch.device) -> None:
     boxes = torch.stack([corner, corner, corner + size, corner + size * 1.5], dim=1)
     arguments = (boxes, place % 50, place.to(torch.int64) % 3, hash_family(0.7, 2), "xyxy")
     if not torch.equal(kernels.hnms(*arguments)[0], portable.hnms(*arguments)[0]):
-        raise RuntimeError("the Triton kernels keep other boxes than plain operations")
+        raise RuntimeError("the Triton kernels and plain operations keep different boxes")

@@ -27,10 +27,10 @@ _NO_LIMIT = 2**31 - 1  # more boxes than any runtime has
 
 
 def refuse(what: str, *_: Any) -> NoReturn:
-    """Raise an error that says that this does not export, and what does."""
+    """Raise an error that says that this cannot be exported, and what can."""
     raise TypeError(
-        f"{what} cannot be exported to ONNX: hnms, hnms_mask, nms and batched_nms by IoU, and a Suppression of top, "
-        "score, hnms, nms and limit export; or export the model without its suppression, and suppress its output"
+        f"{what} cannot be exported to ONNX. These can: hnms, hnms_mask, nms and batched_nms by IoU, and a Suppression "
+        "of top, score, hnms, nms and limit. Or export the model without its suppression, and suppress its output"
     )
 
 

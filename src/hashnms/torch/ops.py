@@ -92,7 +92,7 @@ def _hnms_once_on_host(boxes: Tensor, scores: Any, labels: Any, images: Any, *fu
     box_array, score_array, *groups = _validate.plain_arrays(boxes, scores, labels, images)
     _validate.finite_scores(score_array)
     i, j, m, n = IOU_HASH.converted(box_array, *function).T
-    own = np.where(np.minimum(i, j) == np.iinfo(np.int64).min, np.arange(len(box_array)), -1)  # no cell: its own
+    own = np.where(np.minimum(i, j) == np.iinfo(np.int64).min, np.arange(len(box_array)), -1)  # no cell: its row
     fields = np.stack([own, i, j, m, n, *(group for group in groups if group is not None)])
     by_score = np.argsort(-score_array, kind="stable")
     fields = fields[:, by_score]
@@ -121,7 +121,7 @@ def _suppress_on_host(boxes: Any, scores: Any, labels: Any, images: Any, suppres
 
 def _suppress_on_device(boxes: Tensor, scores: Any, labels: Any, images: Any, suppression: Any, box_format: Any) -> Any:
     given = DeviceCandidates.plain(boxes, scores, labels, images, _settings.box_format_value(box_format))
-    return _chain(suppression).run(given) if given is not None and given.are_legal() else None
+    return _chain(suppression).run(given) if given is not None and given.are_valid() else None
 
 
 def _merge_on_host(*arguments: Any) -> Any:
@@ -157,8 +157,8 @@ def fuse(boxes: Tensor, scores: Any, labels: Any, models: Any, images: Any, *set
         onnx.refuse("weighted_boxes_fusion")
     if is_compiling() or is_tracing():
         raise TypeError(
-            "weighted_boxes_fusion must be called outside compiled and exported code, got a call in a graph: "
-            "Suppression.parse('wbf:0.55') and hashnms.nmm can be compiled"
+            "weighted_boxes_fusion must be called outside compiled and exported code, got a call in a graph; "
+            "use Suppression.parse('wbf:0.55') or hashnms.nmm there"
         )
     _validate.same_device(["boxes", "scores", "labels", "models", "images"], boxes, scores, labels, models, images)
     given = (boxes, scores, labels, models, images)

@@ -1,8 +1,8 @@
 """HNMS in plain torch operations, for any device with float64: hash, sort, and keep the first box of each cell.
 
-Memory is O(N). Only two values leave the device: the number of boxes left, and whether all numbers are legal. The codes
-are the core's, bit for bit: the same table of cell edges, the same double precision arithmetic in the same order, each
-operation rounded by itself. The same code can be exported to ONNX.
+Memory is O(N). Only two values are copied from the device: the number of kept boxes, and whether all numbers are valid.
+The codes are the core's, bit for bit: the same table of cell edges, the same double precision arithmetic in the same
+order, each operation rounded by itself. The same code can be exported to ONNX.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AxisCodes(NamedTuple):
     index: Tensor  #: (N,) int64, counted from the first cell of the table
     offset: Tensor  #: (N,) int64
     has_size: Tensor  #: (N,) bool, false for boxes without size, which have no cell
-    fits: Tensor  #: one bool: whether all numbers are legal and within the limits above
+    fits: Tensor  #: one bool: whether all numbers are valid and within the limits above
 
 
 def hash_boxes(boxes: Tensor, function: IoUHash, box_format: str) -> tuple[AxisCodes, AxisCodes]:

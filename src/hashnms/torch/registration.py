@@ -15,7 +15,7 @@ from hashnms.torch.device import tensors_on
 
 Function = Callable[..., Any]
 
-#: Every op reads a value from the device, at least whether all numbers are legal, so CUDA graphs cannot contain it.
+#: Every op reads a value from the device, at least whether all numbers are valid, so CUDA graphs cannot contain it.
 #: Older versions of torch have no tag for this.
 _TAGS = {"tags": [torch.Tag.cudagraph_unsafe]} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 
