@@ -186,7 +186,7 @@ def test_another_runtime_gives_the_same_answer():
     assert_same(evaluator.run(None, dict(zip(evaluator.input_names, arrays, strict=True))), suppress(*arrays))
 
 
-WHAT_EXPORTS = "a Suppression of top, score, hnms, nms and limit export"
+WHAT_EXPORTS = "a Suppression of top, score, hnms, nms and limit"
 REFUSED = {
     "soft_nms": (hashnms.soft_nms, WHAT_EXPORTS),
     "nms with return_suppressor=True": (
