@@ -9,6 +9,7 @@ boxes are compared with `nms` of all boxes.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -23,16 +24,21 @@ SCENES = ("aerial", "parking_lot", "shelf", "crowd")
 
 
 def one_round(
-    boxes: NDArray[np.float32], scores: NDArray[np.float32], rows: NDArray[np.int64], threshold: float, count: int
+    boxes: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    threshold: float,
+    count: int,
+    decide: Callable[..., NDArray[np.int8]] = partial_nms,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """The kept rows, the undecided rows, and the share of copies in the tiles."""
+    """The kept rows, the undecided rows, and the share of copies in the tiles, each decided by `decide`."""
     starts, numbers, copies = Tiles.of(boxes[rows], count).touched(boxes[rows], threshold)
     touched = np.bincount(numbers)
     undecided, kept = np.zeros(len(rows), int), []
     for begin, end in pairwise(starts.tolist()):
         part = numbers[begin:end]
         of_scene = rows[part]
-        status = partial_nms(boxes[of_scene], scores[of_scene], threshold, open=copies[begin:end] > 0)
+        status = decide(boxes[of_scene], scores[of_scene], threshold, open=copies[begin:end] > 0)
         kept.append(of_scene[status == Status.KEPT])
         undecided[part[status == Status.UNDECIDED]] += 1
     return np.concatenate(kept), rows[undecided == touched], len(numbers) / len(rows) - 1

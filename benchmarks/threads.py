@@ -12,15 +12,15 @@ import argparse
 import os
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.rounds import one_round
 from benchmarks.tables import rows as markdown
-from hashnms import Status, _core, get_num_threads, nms, partial_nms, set_num_threads
-from hashnms._tiles import Tiles
-from hashnms.synthetic import make_scene
+from hashnms import _core, get_num_threads, nms, partial_nms, set_num_threads
+from hashnms.synthetic import Scene, make_scene
 
 #: As in core/support/tuning.hpp.
 TILES_PER_THREAD, BOXES_PER_TILE = 3, 2**19
@@ -45,33 +45,29 @@ def makespan(seconds: list[float], threads: int) -> float:
     return max(ends)
 
 
-def tile_seconds(
-    boxes: NDArray[np.float32], scores: NDArray[np.float32], threshold: float, wanted: int
-) -> list[list[float]]:
-    """Of each round, of each tile."""
-    rows, rounds = np.arange(len(boxes)), []
+def tile_seconds(scene: Scene, threshold: float, wanted: int) -> list[list[float]]:
+    """The seconds of each tile, round by round."""
+    rows, rounds = np.arange(len(scene.boxes)), []
     while len(rows):
-        tiles = Tiles.of(boxes[rows[:: len(rows) // 4096 + 1]], wanted)
-        starts, numbers, copies = tiles.touched(boxes[rows], threshold)
-        undecided, of_round = np.zeros(len(rows), int), []
-        for begin, end in pairwise(starts.tolist()):
-            part, is_open = numbers[begin:end], copies[begin:end] > 0
-            some_boxes, some_scores = boxes[rows[part]], scores[rows[part]]
-            call = lambda b=some_boxes, s=some_scores, o=is_open: partial_nms(b, s, threshold, open=o)  # noqa: E731
-            of_round.append(best(call, time.process_time))
-            undecided[part[call() == Status.UNDECIDED]] += 1
-        rounds.append(of_round)
-        rows, wanted = rows[undecided == np.bincount(numbers, minlength=len(rows))], wanted // 2
+        seconds: list[float] = []
+
+        def timed(*arrays: Any, of_round: list[float] = seconds, **options: Any) -> Any:
+            of_round.append(best(partial(partial_nms, *arrays, **options), time.process_time))
+            return partial_nms(*arrays, **options)
+
+        _, rows, _ = one_round(scene.boxes, scene.scores, rows, threshold, wanted, timed)
+        rounds.append(seconds)
+        wanted = max(wanted // 2, 1)
     return rounds
 
 
 def row(name: str, boxes: int, threshold: float, threads: int) -> list[str]:
     scene = make_scene(name, boxes)
-    call = lambda: nms(scene.boxes, scene.scores, threshold)  # noqa: E731
+    call = partial(nms, scene.boxes, scene.scores, threshold)
     set_num_threads(1)
     alone = best(call, time.process_time)
     wanted = max(boxes // BOXES_PER_TILE, TILES_PER_THREAD * threads if threads > 1 else 1)
-    rounds = tile_seconds(scene.boxes, scene.scores, threshold, wanted)
+    rounds = tile_seconds(scene, threshold, wanted)
     _core.set_boxes_per_tile(boxes // wanted)
     rest = max(best(call, time.process_time) - sum(map(sum, rounds)), 0.0)
     _core.set_boxes_per_tile(BOXES_PER_TILE)

@@ -29,6 +29,7 @@ from benchmarks.quick import LEAST_SHARE, ratios
 from benchmarks.quick import main as quick_check
 from benchmarks.record import COMMITTED, load, save
 from benchmarks.tables import Family
+from benchmarks.threads import makespan, tile_seconds
 
 LATER_BY_NAME = {peer.name: peer for peer in LATER}
 
@@ -400,3 +401,16 @@ def test_average_precision_is_measured_of_sets_with_ground_truth(tmp_path, monke
     assert next(one for one in others if one["method"] == "Cluster-NMS")["map"] == exact["map"]
     assert {one["most_in"] for one in groups["over_most_in"]} == {50, 300}
     assert len(groups["over_hashes"]) == 5
+
+
+def test_threads_take_the_next_tile_when_they_are_idle():
+    assert makespan([3.0, 2.0, 2.0], 1) == 7.0
+    assert makespan([3.0, 2.0, 2.0], 2) == 4.0
+    assert makespan([1.0, 1.0], 8) == 1.0
+
+
+def test_the_simulation_of_threads_times_every_tile_of_every_round():
+    first, *later = tile_seconds(make_scene("crowd", 3000), 0.5, 6)
+    assert len(first) == 6
+    assert later
+    assert all(seconds >= 0.0 for of_round in (first, *later) for seconds in of_round)

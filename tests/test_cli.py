@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import hashnms
 import hashnms.cli
-from hashnms.cli import common
+from hashnms.cli import common, demo
 
 runner = CliRunner()
 
@@ -47,6 +47,22 @@ def test_demo_without_torchvision_compares_with_numpy(monkeypatch):
     assert rows[0][0] == "NMS, a NumPy loop"
     assert rows[1][0] == "nms:0.7"
     assert rows[1][4:] == ["100.0%", "100.0%"]
+
+
+@pytest.mark.usefixtures("restored_threads")
+def test_demo_times_one_thread_each_and_restores_the_threads(monkeypatch):
+    torch = pytest.importorskip("torch")
+    hashnms.set_num_threads(3)
+    before, during, timed = torch.get_num_threads(), [], demo._timed
+
+    def noted(call):
+        during.append((hashnms.get_num_threads(), torch.get_num_threads()))
+        return timed(call)
+
+    monkeypatch.setattr(demo, "_timed", noted)
+    assert run("demo", "--boxes", "300").exit_code == 0
+    assert set(during) == {(1, 1)}
+    assert (hashnms.get_num_threads(), torch.get_num_threads()) == (3, before)
 
 
 def test_demo_fits_a_terminal_of_80_columns(monkeypatch):

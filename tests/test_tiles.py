@@ -63,6 +63,13 @@ def test_tiles_have_about_equal_numbers_of_boxes(preset):
     assert counts.max() < 2.0 * 20_000 / tiles.num_tiles
 
 
+@pytest.mark.parametrize("wanted", [4, 6, 10, 16, 24])
+def test_there_are_as_many_tiles_as_wanted_or_an_eighth_more(wanted):
+    """With fewer, threads that share them would end at different times."""
+    tiles = Tiles.of(make_scene("aerial", 20_000).boxes, wanted)
+    assert wanted <= tiles.num_tiles <= wanted * 9 / 8
+
+
 def test_a_scene_in_a_row_is_cut_along_it():
     along, across = np.arange(1000.0), np.zeros(1000)
     wide = Tiles.of(np.stack([along, across, along + 2, across + 2], axis=1), 10)
