@@ -95,11 +95,11 @@ def test_version_is_the_packages():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("demo", "--preset", "zoo"), "preset must be one of parking_lot, shelf, crowd, aerial, got 'zoo'"),
-        (("demo", "--alpha", "1"), "alpha must be in (0, 1), got 1.0"),
+        (("demo", "--preset", "zoo"), "--preset must be one of parking_lot, shelf, crowd, aerial, got 'zoo'"),
+        (("demo", "--alpha", "1"), "--alpha must be in (0, 1), got 1.0"),
         (("demo", "--boxes", "0"), "--boxes"),
-        (("bound", "--alpha", "2"), "alpha must be in (0, 1), got 2.0"),
-        (("bound", "--iou", "0"), "bound must be in (0, 1), got 0.0"),
+        (("bound", "--alpha", "2"), "--alpha must be in (0, 1), got 2.0"),
+        (("bound", "--iou", "0"), "--iou must be in (0, 1), got 0.0"),
     ],
 )
 def test_bad_options_exit_with_2_and_say_why(arguments, message):

@@ -110,8 +110,8 @@ def test_columns_and_classes_of_the_command_line(tmp_path):
         (["-s", "magic"], "magic"),
         (["--memory", "much"], "--memory must be a size such as 500M or 2G, got 'much'"),
         (["--columns", "color=red"], "--columns must look like image=frame,score=conf"),
-        (["--box-format", "yxyx"], "box_format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
-        (["--format", "xml"], "format must be one of coco"),
+        (["--box-format", "yxyx"], "--box-format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
+        (["--format", "xml"], "--format must be one of coco"),
         (["--report", "none/r.html"], "--report must be in a folder that exists, got none/r.html"),
         (["--images", "none"], "--images must be a folder, got none"),
     ],
@@ -173,7 +173,10 @@ def test_truth_must_fit_the_detections(folder):
     (folder / "truth.json").write_text(json.dumps(truth))
     result = run("evaluate", folder / "in.json", "--truth", folder / "truth.json")
     assert result.exit_code == 2
-    assert "must have every image of the detections, got none for 12 (1 such)" in result.stderr
+    assert result.stderr == (
+        f"error: {folder / 'truth.json'} must have every image of the detections, got none for 12 (1 of 3 images); "
+        "--truth-images-only leaves them out\n"
+    )
     assert "must be a COCO dataset" in run("evaluate", folder / "in.json", "--truth", folder / "in.json").stderr
 
 
@@ -197,7 +200,7 @@ def test_evaluate_prints_the_twelve_lines_and_the_classes(folder):
     assert values["APl"] is None or 0 <= values["APl"] <= 1
     assert values["classes"][0]["class"] == "car <b>"
     assert (
-        "max_detections must be 3 integers"
+        "--max-dets must be three numbers, each greater than the one before, got 1\n"
         in run("evaluate", folder / "in.json", "--truth", folder / "truth.json", "--max-dets", "1").stderr
     )
 
@@ -212,11 +215,11 @@ def test_plot_draws_an_image_before_and_after(folder):
     with image.open(folder / "11.png") as drawn:
         assert drawn.width > 300
     assert (
-        "--image must be one of the 3 images, such as 10, 11, 12, got '5'"
+        "--image must be one of the images, 10, 11, 12, got '5'"
         in run("plot", folder / "in.json", "--image", "5", "-o", folder / "a.png").stderr
     )
     assert (
-        "must have a picture of image 10"
+        "--images must be a folder with a picture that is named after 10, got "
         in run(
             "plot", folder / "in.json", "--image", "10", "--images", folder / "photos", "-o", folder / "a.png"
         ).stderr

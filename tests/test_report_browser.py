@@ -1,12 +1,15 @@
 """The report's page in a real browser: what it shows, how it answers, and that nothing from the data runs in it."""
 
+import json
 import re
 import shutil
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from hashnms import Suppression, iou_hash
+from hashnms.cli import app
 from hashnms.report import Method, Picture, Report, outcome_of, parameters_of, write_report
 from hashnms.synthetic import make_scene
 from tests.test_report import PNG, hostile_report
@@ -57,11 +60,12 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """A function that writes a report and opens it. At the end, the page has no errors and no network requests."""
+    """A function that writes a report, if it gets one, and opens it. The page may have no errors and no requests."""
     contexts, complaints, requests = [], [], []
 
     def open_page(report, width=1200, height=900, **options):
-        write_report(report, tmp_path / "report.html")
+        if isinstance(report, Report):
+            write_report(report, tmp_path / "report.html")
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -127,11 +131,11 @@ def test_the_table_has_a_row_for_each_method_and_sorts_by_a_click(show):
         ["softnms:linear/0.3/0.3", "3", "9.00", "55.0", "%"],
     ]
     names = page.locator("#table tbody th")
-    page.click("#table thead button:text-is('ms')")
+    page.click("#table thead button:text-is('ms, all images')")
     assert names.all_inner_texts() == [NAMES[k] for k in (3, 2, 0, 1)]
-    page.click("#table thead button:text-is('ms')")
+    page.click("#table thead button:text-is('ms, all images')")
     assert names.all_inner_texts() == [NAMES[k] for k in (1, 0, 2, 3)]
-    assert page.get_attribute("#table thead th:has(button:text-is('ms'))", "aria-sort") == "ascending"
+    assert page.get_attribute("#table thead th:has(button:text-is('ms, all images'))", "aria-sort") == "ascending"
     page.click("#table thead button:text-is('method')")
     assert names.all_inner_texts() == sorted(NAMES)
 
@@ -147,6 +151,115 @@ def test_plots_are_there_where_there_is_something_to_plot(show):
     assert page.is_hidden("#plots")
     assert page.is_hidden("#viewer")
     assert page.is_hidden("#methods")
+
+
+@pytest.fixture
+def compared(tmp_path, show):
+    """A function that opens the page of `hashnms compare --report`, about two images in two files and their truth."""
+    pytest.importorskip("msgspec")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "photos").mkdir()
+    truth = {"images": [], "annotations": [], "categories": [{"id": 3, "name": "bus"}]}
+    for number, name in enumerate(["ape", "bee"]):
+        scene = make_scene("parking_lot", 200, seed=number)
+        truth["images"].append({"id": number, "file_name": f"{name}.png"})
+        rows, truths = (
+            [{"image_id": number, "category_id": 3, "bbox": [x1, y1, x2 - x1, y2 - y1]} for x1, y1, x2, y2 in boxes]
+            for boxes in (scene.boxes.tolist(), scene.gt_boxes.tolist())
+        )
+        truth["annotations"] += truths
+        rows = [{**row, "score": score} for row, score in zip(rows, scene.scores.tolist(), strict=True)]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+        (tmp_path / "photos" / f"{name}.png").write_bytes(PNG)
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+
+    def open_page(*options):
+        inputs = [tmp_path / "ape.json", tmp_path / "bee.json"]
+        command = ["compare", *inputs, "--rounds", 1, "--report", tmp_path / "report.html", *options]
+        result = CliRunner().invoke(app, list(map(str, command)))
+        assert (result.exit_code, result.stderr) == (0, "")
+        return show(None)
+
+    return open_page
+
+
+def headings(page):
+    return [button.inner_text() for button in page.locator("#table thead button").all()]
+
+
+def test_the_page_of_compare_plots_the_recall_of_the_first_against_the_time_of_all_images(compared):
+    page = compared("-s", "nms:0.5", "-s", "hnms:0.5/1+nms:0.5")
+    assert headings(page) == [
+        "method",
+        "kept",
+        "ms, all images",
+        "± ms",
+        "speed-up",
+        "recall of first",
+        "precision of first",
+    ]
+    assert page.locator("#table td.none").count() == 0
+    plot = page.locator(".plot[data-plot=quality]")
+    assert plot.locator("h3").inner_text() == "Recall of the first method's boxes against time"
+    assert plot.locator("circle").count() == 2
+    assert "ms for all 2 images, on a log scale" in plot.locator("svg").text_content()
+
+
+def test_the_page_of_compare_with_truth_plots_map_and_shows_pictures_and_names(compared, tmp_path):
+    page = compared(
+        "-s", "nms:0.5", "-s", "top:50+nms:0.4", "--truth", tmp_path / "truth.json", "--images", tmp_path / "photos"
+    )
+    assert headings(page)[-4:] == ["mAP@0.5", "mAP", "recall@0.5", "iou"]
+    assert page.locator("#table td.none").count() == 0
+    plot = page.locator(".plot[data-plot=quality]")
+    assert plot.locator("h3").inner_text() == "mAP against time"
+    assert plot.locator("circle").count() == 2
+    assert page.evaluate("hashnmsReport.state()")["picture"] == 0
+    assert "bus" in page.inner_text("#panel")
+    assert pixels(page, "ground") > 1000
+    assert page.evaluate("document.getElementById('p1-image') !== null")
+
+
+def test_a_sweep_has_a_column_of_what_it_varies_and_a_curve(compared):
+    page = compared("-s", "nms:0.5", "-s", "hnms:0.7/1+nms:0.5", "--sweep", "alpha=0.5:0.7:0.1")
+    assert headings(page)[-1] == "alpha"
+    assert page.locator("#table tbody tr td:last-child").all_inner_texts() == ["\u2013", "0.5", "0.6", "0.7"]
+    assert page.locator(".plot[data-plot=kept] circle").count() == 3
+
+
+def test_boxes_of_files_are_named_after_their_rows(compared, tmp_path):
+    page = compared("-s", "nms:0.5")
+    page.select_option("#picture", label="1")
+    until(page, "hashnmsReport.state().picture === 1")
+    page.focus("#frame")
+    page.keyboard.press("n")
+    chosen = state(page)["chosen"]
+    panel = page.inner_text("#panel")
+    assert f"Row {chosen + 1}, kept" in panel
+    assert f"file\n{tmp_path / 'bee.json'}" in panel
+    other = state(page)["suppressed"][0]
+    page.click(f"#panel button:text-is('{other + 1}')")
+    assert state(page)["chosen"] == other
+    assert f"Row {other + 1}, removed" in page.inner_text("#panel")
+    assert f"Removed by row {chosen + 1}, 3 " in page.inner_text("#panel")
+
+
+def test_the_colours_of_what_is_chosen_are_of_no_class(show):
+    page = show(small_report())
+    click(page, 50, 100)
+    page.evaluate("hashnmsReport.redraw()")
+    colours = page.evaluate(
+        """() => { const canvas = document.getElementById("marks");
+        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        const grey = [0, 0];
+        for (let i = 0; i < data.length; i += 4) {
+          const rgb = data.slice(i, i + 3);
+          if (data[i + 3] > 250) grey[Math.max(...rgb) - Math.min(...rgb) < 8 ? 0 : 1]++;
+        }
+        return grey; }"""
+    )
+    assert colours[0] > 100
+    assert colours[1] == 0
 
 
 def test_a_click_on_a_kept_box_shows_what_it_suppressed(show):

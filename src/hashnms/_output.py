@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def as_dicts(rows: Sequence[Compared]) -> list[dict[str, Any]]:
-    """Flat dicts, all with the same keys; None where a row has no value. Shares are from 0 to 1."""
+    """Flat dicts, all with the same keys; None where a row has no value.
+
+    `ms` is the time of all images together. Shares are from 0 to 1.
+    """
     dicts = [_flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in dicts for name, value in row.items() if value is not None))
     return [{name: row.get(name) for name in names} for row in dicts]

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from hashnms import __version__
 from hashnms.cli import bound, compare, demo, evaluate, plot, suppress
 
+
+class _PlainHelp:
+    """A command whose help does not show Python's types: `<bool>` of flags, `<list[str]>` of files."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+            if param.param_type_name == "argument":
+                vars(param)["display_type_rich"] = lambda **_: None
+        return params
+
+
+class _Command(_PlainHelp, typer.core.TyperCommand):
+    pass
+
+
+class _Group(_PlainHelp, typer.core.TyperGroup):
+    pass
+
+
 app = typer.Typer(
+    cls=_Group,
     help="Fast, exact non-maximum suppression for crowded scenes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -34,4 +58,4 @@ def main(
 
 
 for module in (suppress, compare, evaluate, plot, bound, demo):
-    app.command(name=module.__name__.rpartition(".")[2])(module.command)
+    app.command(name=module.__name__.rpartition(".")[2], cls=_Command)(module.command)

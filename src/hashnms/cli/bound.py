@@ -13,9 +13,13 @@ from hashnms.cli.common import console, one_line_errors
 
 
 def command(
-    alpha: Annotated[float | None, typer.Option(help="Show the bound for this alpha only.")] = None,
-    iou: Annotated[float | None, typer.Option(help="Show the smallest alpha that guarantees this IoU.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the bound over alpha to this file (PNG, SVG or PDF).")] = None,
+    alpha: Annotated[float | None, typer.Option(metavar="ALPHA", help="Show the bound for this alpha only.")] = None,
+    iou: Annotated[
+        float | None, typer.Option(metavar="IOU", help="Show the smallest alpha that guarantees this IoU.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the bound over alpha to this file (PNG, SVG or PDF).")
+    ] = None,
 ) -> None:
     """Show the least IoU of two boxes in one cell for an alpha, and the smallest alpha that guarantees an IoU."""
     both = alpha is None and iou is None

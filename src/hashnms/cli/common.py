@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from hashnms.cli.wording import in_options
+
 if TYPE_CHECKING:
     from hashnms.files.rows import Reading
 
@@ -23,7 +25,7 @@ on_stderr = Console(stderr=True)
 InputsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="IN...", help="Files, folders or patterns of one format; - is standard input.", show_default=False
+        metavar="INPUTS", help="Files, folders or patterns of one format; - is standard input.", show_default=False
     ),
 ]
 FormatOption = Annotated[
@@ -31,18 +33,30 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         "-f",
+        metavar="NAME",
         help="Input format: coco, jsonl, csv, tsv, mot, yolo, visdrone, parquet, feather, npz. Default: by suffix.",
     ),
 ]
 ColumnsOption = Annotated[
     str | None,
-    typer.Option(help="Columns with unusual names: image=frame,label=kind,score=conf,boxes=left/top/right/bottom."),
+    typer.Option(
+        metavar="NAMES",
+        help="Columns with unusual names, joined by commas: image=NAME, label=NAME, score=NAME, boxes=NAME, or "
+        "boxes=A/B/C/D for four columns. image= means that all rows are of one image.",
+    ),
 ]
 HeaderOption = Annotated[
-    str | None, typer.Option(help="Column names of a CSV file without a header: image,x1,y1,x2,y2,class,score.")
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="The names of the columns of a CSV file without a header, such as image,x1,y1,x2,y2,class,score.",
+    ),
 ]
 BoxFormatOption = Annotated[
-    str | None, typer.Option(help="xyxy, xywh or cxcywh. Default: the usual meaning of the column names.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="xyxy, xywh or cxcywh. Default: the usual meaning of the names of the box columns."
+    ),
 ]
 AgnosticOption = Annotated[
     bool, typer.Option("--class-agnostic", help="Let boxes of different classes suppress each other.")
@@ -51,10 +65,14 @@ SkipBadOption = Annotated[
     bool, typer.Option("--skip-bad", help="Drop bad rows and print how many, instead of stopping at the first.")
 ]
 ReportOption = Annotated[
-    Path | None, typer.Option(help="Also write an HTML page with tables, plots, and boxes before and after.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write an HTML page with tables, plots, and boxes before and after."),
 ]
-ImagesOption = Annotated[Path | None, typer.Option(help="The folder of the images, for the report.")]
-ShowOption = Annotated[int, typer.Option(min=0, help="How many images the report shows.")]
+ImagesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="The folder of the images, which are named after their ids, for the report."),
+]
+ShowOption = Annotated[int, typer.Option(metavar="N", min=0, help="How many images the report shows.")]
 
 
 @contextmanager
@@ -78,9 +96,18 @@ def one_line_errors() -> Iterator[None]:
 
 def _fail(message: str, code: int) -> None:
     message = re.sub(r"\n +(\S.*)\n *\^+\Z", r" in \1", message)  # drop the line of ^ below a notation
-    line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", message)  # text from files: no line breaks, no terminal codes
-    print(f"error: {line}", file=sys.stderr)
+    _say("error", message)
     raise typer.Exit(code) from None
+
+
+def warn(message: str) -> None:
+    """Print a warning as one line on stderr."""
+    _say("warning", message)
+
+
+def _say(kind: str, message: str) -> None:
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", message)  # text from files: no line breaks, no terminal codes
+    print(f"{kind}: {in_options(line)}", file=sys.stderr)
 
 
 @contextmanager

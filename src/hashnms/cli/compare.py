@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from hashnms.cli.common import (
     ColumnsOption,
     FormatOption,
     HeaderOption,
-    ImagesOption,
     InputsArgument,
     ReportOption,
     ShowOption,
@@ -26,7 +25,9 @@ from hashnms.cli.common import (
     say_dropped,
 )
 from hashnms.cli.pictures import check_report
+from hashnms.cli.truth import ClassOffsetOption, ClassOrderOption, TruthImagesOnlyOption, measured
 from hashnms.pipeline import Suppression
+from hashnms.sweeps import sweep as swept
 
 _OUTPUTS = ("text", "json", "csv", "markdown")
 
@@ -38,23 +39,31 @@ def command(
         typer.Option(
             "--suppression",
             "-s",
+            metavar="METHOD",
             help="A method. Repeat the option: the others are compared with the first.",
             show_default=False,
         ),
     ],
     truth: Annotated[
-        Path | None, typer.Option(help="Ground truth, a COCO dataset (JSON): adds mAP and recall.")
+        Path | None, typer.Option(metavar="FILE", help="Ground truth, a COCO dataset (JSON): adds mAP and recall.")
     ] = None,
+    class_offset: ClassOffsetOption = 0,
+    class_order: ClassOrderOption = False,
+    truth_images_only: TruthImagesOnlyOption = False,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
-            help="Values of a parameter: alpha=0.5:0.9:0.05, k=1:4, top=100,1000,9000; also iou, sigma, limit, score."
+            metavar="VALUES",
+            help="Values of a parameter: alpha=0.5:0.9:0.05, k=1:4, top=100,1000,9000; also iou, sigma, limit, score. "
+            "The first method stays the one that the others are compared with.",
         ),
     ] = None,
-    max_dets: Annotated[int, typer.Option(min=1, help="How many boxes of each image and class count for mAP.")] = 1000,
-    rounds: Annotated[int, typer.Option(min=1, help="How many times each method is timed.")] = 5,
+    max_dets: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many boxes of each image and class count for mAP.")
+    ] = 1000,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How many times each method is timed.")] = 5,
     output: Annotated[
-        str, typer.Option("--output", "-o", help=f"How the table is printed: {', '.join(_OUTPUTS)}.")
+        str, typer.Option("--output", "-o", metavar="NAME", help=f"How the table is printed: {', '.join(_OUTPUTS)}.")
     ] = "text",
     format: FormatOption = None,
     columns: ColumnsOption = None,
@@ -63,7 +72,13 @@ def command(
     class_agnostic: AgnosticOption = False,
     skip_bad: SkipBadOption = False,
     report: ReportOption = None,
-    images: ImagesOption = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder of the images, for the report: named after their ids, or as the truth names them.",
+        ),
+    ] = None,
     show: ShowOption = 12,
 ) -> None:
     """Compare methods on detections in files: boxes, time, agreement with the first, and mAP with ground truth.
@@ -79,18 +94,21 @@ def command(
         from hashnms import compare as library  # noqa: PLC0415
         from hashnms.cli import reports  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
-        from hashnms.files.truth import load_truth  # noqa: PLC0415
 
         check_report(report, images)
         if output not in _OUTPUTS:
-            raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}")
-        methods: list[Any] = library.sweep(suppressions, sweep) if sweep else list(map(Suppression.of, suppressions))
+            hint = f"; add > {output} to write to a file" if Path(output).suffix else ""
+            raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}{hint}")
+        if truth is None and (class_offset or class_order or truth_images_only):
+            raise ValueError("--class-offset, --class-order and --truth-images-only need --truth, got none")
+        methods = _methods(suppressions, sweep)
         if report is not None and len(set(methods)) < len(methods):
             raise ValueError("--report needs different methods, got one twice")
         reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
         with progress_bar("reading") as progress:
             loaded = load(inputs, reading, format)
-            known = None if truth is None else load_truth(truth, loaded)
+            known = None if truth is None else measured(truth, loaded, class_offset, class_order, truth_images_only)
+            loaded = loaded if known is None else known.loaded
             rows = library.compare(
                 loaded.detections if known is None else known.detections,
                 methods,
@@ -108,4 +126,12 @@ def command(
                 {"json": library.as_json, "csv": library.as_csv, "markdown": library.as_markdown}[output](rows).rstrip()
             )
         if report is not None:
-            reports.write(report, loaded, rows, images, show)
+            reports.write(report, loaded, rows, images, show, known)
+
+
+def _methods(suppressions: list[str], sweep: list[str] | None) -> list[Suppression]:
+    """The methods to compare. The first stays the first, with the values that were given, whatever is swept."""
+    methods = list(map(Suppression.of, suppressions))
+    if not sweep:
+        return methods
+    return list(dict.fromkeys([methods[0], *swept(methods, sweep)]))

@@ -26,18 +26,25 @@ from hashnms.synthetic import BOXES_PER_IMAGE, PRESETS, Scene, make_scene
 
 
 def command(
-    preset: Annotated[str, typer.Option(help=f"The kind of scene: {', '.join(PRESETS)}.")] = "parking_lot",
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help=f"The kind of scene: {', '.join(PRESETS)}.")
+    ] = "parking_lot",
     boxes: Annotated[
-        int, typer.Option(min=1, max=10**7, help="The number of raw boxes from the detector.")
+        int, typer.Option(metavar="N", min=1, max=10**7, help="The number of raw boxes from the detector.")
     ] = BOXES_PER_IMAGE,
-    iou: Annotated[float, typer.Option(help="The IoU threshold of NMS.")] = 0.5,
-    alpha: Annotated[float, typer.Option(help="Cell size of HNMS, in (0, 1); greater means smaller cells.")] = 0.73,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same scene.")] = 0,
-    report: Annotated[Path | None, typer.Option(help="Also write an HTML page to look at the boxes.")] = None,
+    iou: Annotated[float, typer.Option(metavar="IOU", min=0.0, max=1.0, help="The IoU threshold of NMS.")] = 0.5,
+    alpha: Annotated[
+        float, typer.Option(metavar="ALPHA", help="Cell size of HNMS, in (0, 1); greater means smaller cells.")
+    ] = 0.73,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed makes the same scene.")] = 0,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write an HTML page to look at the boxes.")
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Also write raw boxes and ground truth as COCO files to this folder, to try the other commands."
+            metavar="FOLDER",
+            help="Also write raw boxes and ground truth as COCO files to this folder, to try the other commands.",
         ),
     ] = None,
     detector: Annotated[

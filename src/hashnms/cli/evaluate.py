@@ -23,13 +23,20 @@ from hashnms.cli.common import (
     reading_of,
     say_dropped,
 )
+from hashnms.cli.truth import ClassOffsetOption, ClassOrderOption, TruthImagesOnlyOption, measured
 
 
 def command(
     inputs: InputsArgument,
-    truth: Annotated[Path, typer.Option(help="Ground truth: a COCO dataset (JSON).", show_default=False)],
+    truth: Annotated[
+        Path, typer.Option(metavar="FILE", help="Ground truth: a COCO dataset (JSON).", show_default=False)
+    ],
+    class_offset: ClassOffsetOption = 0,
+    class_order: ClassOrderOption = False,
+    truth_images_only: TruthImagesOnlyOption = False,
     max_dets: Annotated[
-        str, typer.Option(help="How many boxes of each image and class count: three increasing numbers.")
+        str,
+        typer.Option(metavar="NUMBERS", help="How many boxes of each image and class count: three increasing numbers."),
     ] = "1,10,100",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     format: FormatOption = None,
@@ -46,7 +53,6 @@ def command(
         needs_files()
         from hashnms.evaluate import coco_summary  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
-        from hashnms.files.truth import load_truth  # noqa: PLC0415
 
         try:
             counts = tuple(int(count) for count in max_dets.split(","))
@@ -54,7 +60,7 @@ def command(
             raise ValueError(f"--max-dets must be three numbers such as 1,10,100, got {max_dets!r}") from None
         loaded = load(inputs, reading_of(columns, header, box_format, skip_bad=skip_bad), format)
         say_dropped(loaded.bad)
-        known = load_truth(truth, loaded)
+        known = measured(truth, loaded, class_offset, class_order, truth_images_only)
         summary = coco_summary(known.detections, known.truth, max_detections=counts)
         if as_json:
             console.print_json(data=_plain(summary, known.labels))

@@ -32,19 +32,21 @@ def check_report(report: Path | None, images: Path | None) -> None:
         raise ImportError('--images needs Pillow: pip install "hashnms[plot]"')
 
 
-def image_file(folder: Path | None, image: Any) -> Path | None:
-    """The file of an image: named after its id, with leading zeros as in COCO, or by its full name."""
+def image_file(folder: Path | None, image: Any, file_name: str | None = None) -> Path | None:
+    """The file of an image: named as its dataset says, or after its id, with leading zeros as in COCO."""
     if folder is None:
         return None
     names = [str(image)]
     if re.fullmatch(r"-?[0-9]+", names[0]):
         names.append(names[0].zfill(12))
+    if file_name is not None:
+        names = [file_name, Path(file_name).name, *names]
     for name in names:
         exact = folder / name
         found = [exact] if Path(name).suffix.lower() in _SUFFIXES else []
         found += [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
         for path in found:
-            with suppress(OSError):  # a name may be too long
+            with suppress(OSError, ValueError):  # a name may be too long, or have a null character
                 if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
                     return path
     return None

@@ -24,13 +24,21 @@ from hashnms.cli.common import (
 def command(
     inputs: InputsArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False)
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False
+        ),
     ],
-    suppression: Annotated[str, typer.Option("--suppression", "-s", help="The method: nms:0.5 ...")] = "nms:0.5",
+    suppression: Annotated[
+        str,
+        typer.Option("--suppression", "-s", metavar="METHOD", help="The method: nms:0.5, softnms:gaussian/0.5 ..."),
+    ] = "nms:0.5",
     image: Annotated[
-        str | None, typer.Option(help="The id of the image. Default: the one with the most boxes.")
+        str | None, typer.Option(metavar="ID", help="The id of the image. Default: the one with the most boxes.")
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="The folder of the images.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="The folder of the images, which are named after their ids.")
+    ] = None,
     format: FormatOption = None,
     columns: ColumnsOption = None,
     header: HeaderOption = None,
@@ -53,7 +61,8 @@ def command(
         rows, found = loaded.rows_of(number), loaded.detections
         file = image_file(images, loaded.images[number]) if loaded.images else None
         if images is not None and file is None:
-            raise ValueError(f"{images} must have a picture of image {loaded.images[number]!r}, got none")
+            name = repr(loaded.images[number]) if loaded.images else "the only image"
+            raise ValueError(f"--images must be a folder with a picture that is named after {name}, got {images}")
         axes = plot.plot_before_after(
             found.boxes[rows],
             found.scores[rows],
@@ -69,12 +78,12 @@ def command(
 def _number(image: str | None, loaded: Any) -> int:
     """The number of the image with this id, or of the one with the most boxes."""
     if not len(loaded.detections):
-        raise ValueError("detections must have at least one image, got none")
+        raise ValueError("there is nothing to draw: the input has no boxes")
     if image is None:
         counts = {number: len(loaded.rows_of(number)) for number in range(max(len(loaded.images), 1))}
         return max(counts, key=lambda number: counts[number])
     names = [str(name) for name in loaded.images]
     if image not in names:
-        some = ", ".join(names[:5])
-        raise ValueError(f"--image must be one of the {len(names):,} images, such as {some}, got {image!r}")
+        some = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+        raise ValueError(f"--image must be one of the images, {some or 'which have no ids'}, got {image!r}")
     return names.index(image)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hashnms.cli.common import warn
 from hashnms.cli.pictures import image_file
 from hashnms.compare import Compared, as_dicts, compare
 from hashnms.files.loading import Loaded, load
 from hashnms.files.rows import Reading
 from hashnms.pipeline import Suppression
 from hashnms.report import Method, Picture, Report, outcome_of, parameters_of, write_report
+from hashnms.sweeps import PARAMETERS
+
+if TYPE_CHECKING:
+    from hashnms.files.truth import LoadedTruth
 
 #: Boxes in a picture on the page; if there are more, only the best are shown.
 _MOST_BOXES = 100_000
@@ -34,25 +39,60 @@ def report_of_files(
     write(path, loaded, compare(loaded.detections, [suppression], rounds=3), images, show)
 
 
-def write(path: Path, loaded: Loaded, rows: list[Compared], images: Path | None, show: int) -> None:
-    """Write the page about compared methods."""
+def write(
+    path: Path,
+    loaded: Loaded,
+    rows: list[Compared],
+    images: Path | None,
+    show: int,
+    known: LoadedTruth | None = None,
+) -> None:
+    """Write the page about compared methods. Ground truth gives images and classes their names."""
     names = [row.method for row in rows]
     counts = {"raw": _counts(loaded, np.arange(len(loaded.detections)))}
     for name in names:
         counts[name] = _counts(loaded, _kept(loaded, name))
     title = names[0] if len(names) == 1 else f"{len(names)} methods"
-    pictures = [_picture(loaded, number, names, images) for number in _chosen(loaded, show)]
+    label_names = list(map(str, loaded.labels)) if known is None else known.class_names
+    chosen = _chosen(loaded, show)
+    files = [_file(images, loaded, number, known) for number in chosen]
+    pictures = [_picture(loaded, number, names, label_names, file) for number, file in zip(chosen, files, strict=True)]
+    _warn_of_pictures(images, pictures, files)
     write_report(Report(f"hashnms: {title}", str(loaded), methods_of(rows), pictures, counts), path)
 
 
 def methods_of(rows: list[Compared]) -> list[Method]:
-    """The rows of the page's table."""
-    hidden = ("method", "parameters", "boxes_in")
-    methods = []
-    for row, values in zip(rows, as_dicts(rows), strict=True):
-        known = {name: value for name, value in values.items() if name not in hidden and name not in row.parameters}
-        methods.append(Method(row.method, known, parameters_of(row.method)))
-    return methods
+    """The rows of the page's table. A parameter is a column if methods differ in it."""
+    hidden = {"method", "parameters", "boxes_in"}
+    for name in PARAMETERS:
+        if len({row.parameters[name] for row in rows if name in row.parameters}) < 2:
+            hidden.add(name)
+    return [
+        Method(
+            row.method, {name: value for name, value in values.items() if name not in hidden}, parameters_of(row.method)
+        )
+        for row, values in zip(rows, as_dicts(rows), strict=True)
+    ]
+
+
+def _file(folder: Path | None, loaded: Loaded, number: int, known: LoadedTruth | None) -> Path | None:
+    """The picture of an image."""
+    if folder is None or not loaded.images:
+        return None
+    return image_file(folder, loaded.images[number], None if known is None else known.file_names[number])
+
+
+def _warn_of_pictures(folder: Path | None, pictures: list[Picture], files: list[Path | None]) -> None:
+    """Say which images are shown without their picture."""
+    if folder is None:
+        return
+    both = list(zip(pictures, files, strict=True))
+    missing = [picture.name for picture, file in both if file is None]
+    broken = [file for picture, file in both if file is not None and picture.image is None]
+    if missing:
+        warn(f"{folder} has no picture of {len(missing)} of {len(both)} images on the page, such as {missing[0]!r}")
+    if broken:
+        warn(f"{len(broken)} of {len(both)} pictures are not JPEG, PNG or WebP and are not shown, such as {broken[0]}")
 
 
 def _kept(loaded: Loaded, name: str) -> Any:
@@ -74,7 +114,7 @@ def _chosen(loaded: Loaded, show: int) -> list[int]:
     return sorted(np.argsort(-counts, kind="stable")[:show].tolist())
 
 
-def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None) -> Picture:
+def _picture(loaded: Loaded, number: int, names: list[str], label_names: list[str], file: Path | None) -> Picture:
     found, rows = loaded.detections, loaded.rows_of(number)
     if len(rows) > _MOST_BOXES:
         rows = np.sort(rows[np.argsort(-found.scores[rows], kind="stable")[:_MOST_BOXES]])
@@ -83,13 +123,31 @@ def _picture(loaded: Loaded, number: int, names: list[str], folder: Path | None)
     labels = None if found.labels is None else found.labels[rows]
     outcomes = {name: outcome_of(name, boxes, scores, labels) for name in names}
     name = str(loaded.images[number]) if loaded.images else "image"
-    file = image_file(folder, loaded.images[number]) if loaded.images else None
     content = None if file is None else file.read_bytes()
     size = None if content is None else image_size(content)
     if size is None:
         content = None
         size = tuple(np.ceil(boxes[:, 2:].max(axis=0, initial=1.0)).tolist())
-    return Picture(name, *size, boxes, scores, labels, [str(label) for label in loaded.labels], outcomes, content)
+    return Picture(
+        name,
+        *size,
+        boxes,
+        scores,
+        labels,
+        label_names,
+        outcomes,
+        content,
+        rows=loaded.row_of[rows],
+        files=_files(loaded, rows),
+    )
+
+
+def _files(loaded: Loaded, rows: Any) -> list[tuple[str, int]]:
+    """The files of these rows, each with the place of its first row; none if all input is one file."""
+    if len(loaded.files) < 2:
+        return []
+    numbers, first = np.unique(loaded.file_of[rows], return_index=True)
+    return [(loaded.files[number], int(place)) for number, place in zip(numbers, first, strict=True)]
 
 
 def image_size(content: bytes) -> tuple[float, float] | None:

@@ -33,39 +33,59 @@ def command(
     inputs: InputsArgument,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The file or folder to write; - is standard output.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="The file or folder to write; - is standard output.",
+            show_default=False,
+        ),
     ],
     suppression: Annotated[
         str,
-        typer.Option("--suppression", "-s", help="The method: nms:0.5, hnms:0.73/1+nms:0.5, softnms:gaussian/0.5 ..."),
+        typer.Option(
+            "--suppression",
+            "-s",
+            metavar="METHOD",
+            help="The method: nms:0.5, hnms:0.73/1+nms:0.5, softnms:gaussian/0.5 ...",
+        ),
     ] = "nms:0.5",
     format: FormatOption = None,
-    to: Annotated[str | None, typer.Option(help="Output format. Default: by suffix, or the input format.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Output format. Default: by suffix, or the input format.")
+    ] = None,
     columns: ColumnsOption = None,
     header: HeaderOption = None,
     box_format: BoxFormatOption = None,
     class_agnostic: AgnosticOption = False,
     skip_bad: SkipBadOption = False,
     memory: Annotated[
-        str | None, typer.Option(help="How much memory to use, such as 2G. Default: a quarter of the machine's.")
+        str | None,
+        typer.Option(metavar="SIZE", help="How much memory to use, such as 2G. Default: a quarter of the machine's."),
     ] = None,
     scene: Annotated[
         bool, typer.Option("--scene", help="All rows belong to one scene, which need not fit into memory.")
     ] = False,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Working folder for --scene; a killed command continues there when run again."),
+        typer.Option(
+            metavar="FOLDER", help="Working folder for --scene; a killed command continues there when run again."
+        ),
     ] = None,
     report: ReportOption = None,
     images: ImagesOption = None,
     show: ShowOption = 12,
     engine: Annotated[
         str | None,
-        typer.Option(help="ray: process Parquet files on a cluster; the output is a folder of Parquet files."),
+        typer.Option(
+            metavar="NAME", help="ray: process Parquet files on a cluster; the output is a folder of Parquet files."
+        ),
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(help="Address of the Ray cluster, such as auto. Default: RAY_ADDRESS, or this machine."),
+        typer.Option(
+            metavar="ADDRESS", help="Address of the Ray cluster, such as auto. Default: RAY_ADDRESS, or this machine."
+        ),
     ] = None,
 ) -> None:
     """Suppress the boxes in files, image by image and class by class.

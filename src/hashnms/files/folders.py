@@ -77,6 +77,10 @@ class FolderRows(Rows):
     def nbytes(self) -> int:
         return int(self.keys.nbytes) + 120 * len(self.keys)  # one string per line
 
+    def origins(self) -> Iterator[tuple[Path, int, int]]:
+        for file in self.files:
+            yield self.source.path / file.name, 0, len(file.lines)
+
     def table(self) -> pa.Table:
         return self.keys
 

@@ -78,10 +78,10 @@ FORMATS: dict[str, Format] = {
 _BY_SUFFIX = {suffix: form for form in FORMATS.values() for suffix in form.suffixes}
 
 
-def named(name: str) -> Format:
+def named(name: str, argument: str = "format") -> Format:
     """A format by its name."""
     if name not in FORMATS:
-        raise FileError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
+        raise FileError(f"{argument} must be one of {', '.join(FORMATS)}, got {name!r}")
     return FORMATS[name]
 
 
@@ -137,6 +137,6 @@ def _files(given: str, form: Format | None) -> list[Path]:
 def output_format(path: Path, name: str | None, of_input: Format) -> Format:
     """The format of the output: the one named, that of its suffix, or that of the input."""
     if name is not None:
-        return named(name)
+        return named(name, "to")
     found = None if path == STANDARD or (of_input.folder and path.is_dir()) else of_suffix(path)
     return of_input if found is None else found

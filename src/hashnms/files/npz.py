@@ -126,7 +126,8 @@ class NpzWriter(Writer):
         for name, values in rows.arrays.items():
             if name not in part and not np.array_equal(self._whole.setdefault(name, values), values):
                 raise FileError(
-                    f"{rows.source.path}: {name} must be the same as in {self._source.path}, got other values"
+                    f"{rows.source.path}: {name} must have a value for each box or be the same in all files, got other "
+                    f"values than in {self._source.path}; otherwise suppress the files one by one"
                 )
         if self._parts and part.keys() != self._parts[0].keys():
             need, got = ", ".join(self._parts[0]), ", ".join(part)

@@ -76,6 +76,10 @@ class Rows(ABC):
         """The memory that these rows take."""
         return int(self.keys.nbytes)
 
+    def origins(self) -> Iterator[tuple[Path, int, int]]:
+        """The files that these rows come from: the path, the number of the first row there, how many rows."""
+        yield self.source.path, self.first, len(self)
+
     @abstractmethod
     def table(self) -> pa.Table:
         """All columns of all rows, for output in another format."""

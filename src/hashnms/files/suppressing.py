@@ -39,9 +39,11 @@ class Summary:
     seconds: float
 
     def __str__(self) -> str:
-        rate = self.boxes_in / max(self.seconds, 1e-9)
+        # in less than a second, most of the time is spent on starting
+        rate = f", {self.boxes_in / self.seconds:,.0f} boxes/s" if self.seconds >= 1 else ""
         dropped = f", {self.bad:,} bad {'rows' if self.bad > 1 else 'row'} dropped" if self.bad else ""
-        return f"{self.boxes_in:,} boxes in, {self.boxes_out:,} out{dropped}, {self.seconds:.2f} s, {rate:,.0f} boxes/s"
+        boxes = "box" if self.boxes_in == 1 else "boxes"
+        return f"{self.boxes_in:,} {boxes} in, {self.boxes_out:,} out{dropped}, {self.seconds:.2f} s{rate}"
 
 
 def suppress(

@@ -18,7 +18,13 @@ from hashnms.pipeline import Suppression
 from hashnms.plot import checks
 from hashnms.plot.axes import darker, new_ax
 
-_AXIS_NAMES = {"ms": "ms per image", "map_50": "mAP@0.5", "map": "mAP", "kept": "boxes kept"}
+_AXIS_NAMES = {
+    "ms": "time in ms",
+    "map_50": "mAP@0.5",
+    "map": "mAP",
+    "kept": "boxes kept",
+    "recall_of_first": "recall of the first method's boxes",
+}
 
 #: Where a name may be placed around its point: the best first.
 _AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))

@@ -23,8 +23,10 @@ class Method:
 
     Args:
         name: the notation, e.g. "hnms:0.73/1+nms:0.5".
-        values: the columns of the table, None where unknown. The page knows `kept`, `ms`, `speed_up`, and shares in
-            [0, 1] such as `agreement`, `recall`, `precision`, `map`, `map_50`; others are shown as plain numbers.
+        values: the columns of the table, None where unknown. The page knows `kept`, `ms` (of all images together),
+            `speed_up`, and shares in [0, 1] such as `recall`, `precision`, `map`, `map_50`; others are shown as plain
+            numbers. `map`, `map_50`, `recall` or `recall_of_first`, the first that two methods have, is plotted over
+            `ms`.
         parameters: the method's numbers, such as alpha, see `parameters_of`.
     """
 
@@ -91,6 +93,9 @@ class Picture:
         outcomes: the name of a method -> its `Outcome`.
         image: the bytes of a JPEG, PNG or WebP file, or None for an empty background.
         media_type: the type of `image`; None to detect it from the bytes.
+        rows: (N,) the row of each box in its file, counted from 1, by which the viewer names boxes; None to name them
+            by their index.
+        files: the files of the boxes, each with the index of its first box; empty if there is only one.
     """
 
     name: str
@@ -103,6 +108,8 @@ class Picture:
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     image: bytes | None = None
     media_type: str | None = None
+    rows: NDArray[np.integer[Any]] | None = None
+    files: Sequence[tuple[str, int]] = ()
 
     def __post_init__(self) -> None:
         for name, value in (("width", self.width), ("height", self.height)):
@@ -117,11 +124,14 @@ class Picture:
             labels = np.zeros(len(boxes), np.int32)
         if len(labels) and not -(2**31) <= labels.min() <= labels.max() < 2**31:
             raise ValueError(f"labels must fit into 32 bits, got {labels.min()} to {labels.max()}")
+        rows = None if self.rows is None else _validate.labels_array(self.rows, len(boxes), "rows")
+        if rows is not None and len(rows) and not 0 <= rows.min() <= rows.max() < 2**32:
+            raise ValueError(f"rows must fit into 32 bits without a sign, got {rows.min()} to {rows.max()}")
         for method, outcome in self.outcomes.items():
             if len(outcome.keep) != len(boxes):
                 raise ValueError(f"outcome of {method!r} must have {len(boxes)} boxes, got {len(outcome.keep)}")
         media_type = None if self.image is None else image_type(self.image, self.media_type)
-        _set(self, boxes=boxes, scores=scores, labels=labels.astype(np.int32), media_type=media_type)
+        _set(self, boxes=boxes, scores=scores, labels=labels.astype(np.int32), rows=rows, media_type=media_type)
 
 
 @dataclass(frozen=True)

@@ -41,18 +41,24 @@ const asCount = (value) => (Number.isInteger(value) ? whole : one).format(value)
 const asShare = (value) => `${one.format(100 * value)} %`;
 const asScore = (value) => (Math.abs(value) < 1000 ? three : plain).format(value);
 
+const numImages = Math.max(about.pictures.length, ...about.boxesPerImage.map(({ counts }) => counts.length));
+
+const asMs = (value) => (value < 0.1 ? three : two).format(value);
 const COLUMNS = {
   kept: ["kept", asCount],
   boxes: ["boxes", asCount],
-  ms: ["ms", (value) => (value < 0.1 ? three : two).format(value)],
-  speed_up: ["speed-up", (value) => `${one.format(value)}×`],
+  ms: [numImages > 1 ? "ms, all images" : "ms", asMs],
+  ms_spread: ["± ms", asMs],
+  speed_up: ["speed-up", (value) => `${(value < 10 ? two : one).format(value)}×`],
   map: ["mAP", asShare],
+  map_50: ["mAP@0.5", asShare],
+  recall_50: ["recall@0.5", asShare],
 };
 const SHARES = /^(map|ap|ar|agreement|recall|precision|f1)(_|$)/;
 
 function column(key) {
   if (Object.hasOwn(COLUMNS, key)) return COLUMNS[key];
-  const title = key.replace(/^map_(\d+)$/, "mAP@$1").replaceAll("_", " ");
+  const title = key.replace(/^map_(\d+)$/, "mAP@0.$1").replaceAll("_", " ");
   return [title, SHARES.test(key) ? asShare : (value) => (Number.isInteger(value) ? whole : plain).format(value)];
 }
 

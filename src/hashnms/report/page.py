@@ -107,6 +107,8 @@ def _about(report: Report) -> dict[str, Any]:
                 "count": len(picture.boxes),
                 "labels": [shown(name) for name in picture.label_names],
                 "hasImage": picture.image is not None,
+                "hasRows": picture.rows is not None,
+                "files": [[shown(name), int(first)] for name, first in picture.files],
                 "methods": sorted(places[name] for name in picture.outcomes),
                 "rescored": [places[name] for name, outcome in picture.outcomes.items() if outcome.scores is not None],
                 "merged": [places[name] for name, outcome in picture.outcomes.items() if outcome.boxes is not None],
@@ -132,6 +134,8 @@ def _contents(picture: Picture, places: dict[str, int]) -> Iterator[tuple[str, s
     yield "boxes", _packed(picture.boxes.T, "<f4")
     yield "scores", _packed(picture.scores, "<f4")
     yield "labels", _packed(picture.labels, "<i4")
+    if picture.rows is not None:
+        yield "rows", _packed(picture.rows, "<u4")
     for name, outcome in picture.outcomes.items():
         yield f"suppressor-{places[name]}", _packed(outcome.suppressor, "<i4")
         if outcome.scores is not None:

@@ -85,27 +85,34 @@ function addPoint(drawing, px, py, place, title) {
   drawing.append(circle);
 }
 
+// What says how good a method is, the best first.
+const QUALITIES = {
+  map: "mAP",
+  map_50: "mAP@0.5",
+  recall: "Recall",
+  recall_of_first: "Recall of the first method's boxes",
+};
+
 function plotQuality() {
   const known = (key) => about.methods.filter((method) => valueOf(method, key) !== null && valueOf(method, "ms") > 0);
-  const key = ["map", "map_50", "agreement", "recall"].find((name) => known(name).length > 1);
+  const key = Object.keys(QUALITIES).find((name) => known(name).length > 1);
   if (!key) return;
-  const [title, format] = column(key);
   const points = known(key).map((method) => ({ method, place: about.methods.indexOf(method), ms: method.values.ms, quality: method.values[key] }));
   const times = points.map(({ ms }) => ms);
   const qualities = points.map(({ quality }) => quality);
   const [fast, slow] = [Math.min(...times) / 1.5, Math.max(...times) * 1.5];
   const margin = (Math.max(...qualities) - Math.min(...qualities)) * 0.12 || 0.01;
   const [low, high] = [Math.min(...qualities) - margin, Math.max(...qualities) + margin];
-  const drawing = addPlot("quality", `${title} against time`);
+  const drawing = addPlot("quality", `${QUALITIES[key]} against time`);
   const x = logarithmic(fast, slow, PLOT.left, PLOT.width - PLOT.right);
   const y = linear(low, high, PLOT.height - PLOT.bottom, PLOT.top);
   const yTicks = ticksOf(low, high);
   const digits = yTicks.length > 1 ? Math.max(0, -Math.floor(Math.log10(100 * (yTicks[1] - yTicks[0]) + 1e-12))) : 1;
   const share = decimals(Math.min(digits, 4));
-  axes(drawing, x, logTicksOf(fast, slow), "ms per image, on a log scale", y, yTicks, (tick) => plain.format(tick), (tick) => `${share.format(100 * tick)} %`);
+  axes(drawing, x, logTicksOf(fast, slow), numImages > 1 ? `ms for all ${whole.format(numImages)} images, on a log scale` : "ms, on a log scale", y, yTicks, (tick) => plain.format(tick), (tick) => `${share.format(100 * tick)} %`);
   for (const point of points) {
     Object.assign(point, { px: x(point.ms), py: y(point.quality), name: point.method.name });
-    addPoint(drawing, point.px, point.py, point.place, `${point.name}: ${format(point.quality)}, ${plain.format(point.ms)} ms`);
+    addPoint(drawing, point.px, point.py, point.place, `${point.name}: ${asShare(point.quality)}, ${plain.format(point.ms)} ms`);
   }
   addLabels(drawing, points);
 }

@@ -74,10 +74,11 @@ class Raster {
 // The arrays of a picture: boxes as four columns, and rows by increasing score, so that the best are drawn last.
 async function loadPicture(place) {
   const entry = about.pictures[place];
-  const [boxes, scores, labels] = await Promise.all([
+  const [boxes, scores, labels, rows] = await Promise.all([
     numbersOf(`p${place}-boxes`, Float32Array),
     numbersOf(`p${place}-scores`, Float32Array),
     numbersOf(`p${place}-labels`, Int32Array),
+    entry.hasRows ? numbersOf(`p${place}-rows`, Uint32Array) : null,
   ]);
   const count = entry.count;
   const [x1, y1, x2, y2] = [0, 1, 2, 3].map((k) => boxes.subarray(k * count, (k + 1) * count));
@@ -89,7 +90,7 @@ async function loadPicture(place) {
     image.src = byId(`p${place}-image`).textContent;
     await image.decode().catch(() => { image = null; }); // broken: the boxes can still be shown
   }
-  return { ...entry, place, x1, y1, x2, y2, scores, classes: labels, order, low, high, image, outcomes: new Map() };
+  return { ...entry, place, x1, y1, x2, y2, scores, classes: labels, rows, order, low, high, image, outcomes: new Map() };
 }
 
 async function loadOutcome(picture, method) {

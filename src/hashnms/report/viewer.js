@@ -1,7 +1,8 @@
 // The viewer: what is chosen, how it is drawn and described.
 
-const REMOVED = "#ff8a1f";
-const KEPT = "#17c964";
+// What is chosen is black and white, because classes have all other colours: solid if it is kept, dashed if it is removed.
+const KEPT = [];
+const REMOVED = [5, 4];
 
 const view = { picture: null, method: null, suppressor: null, finals: null, boxes: null, mode: "both", least: -Infinity, cells: false };
 const place = { scale: 1, x: 0, y: 0 }; // of the picture in the frame, in CSS pixels
@@ -78,15 +79,16 @@ function drawBoxes() {
   raster.show();
 }
 
-function strokeBox(i, colour, thick, { x1, y1, x2, y2 } = shapes()) {
+function strokeBox(i, colour, thick, dashes = [], { x1, y1, x2, y2 } = shapes()) {
   marks.strokeStyle = colour;
   marks.lineWidth = thick;
+  marks.setLineDash(dashes);
   marks.strokeRect(x1[i] * place.scale + place.x, y1[i] * place.scale + place.y, (x2[i] - x1[i]) * place.scale, (y2[i] - y1[i]) * place.scale);
 }
 
-function emphasise(i, colour) {
-  strokeBox(i, "#000a", 5);
-  strokeBox(i, colour, 3);
+function emphasise(i, thick, dashes, boxes = shapes()) {
+  strokeBox(i, "#fff", thick + 2, [], boxes);
+  strokeBox(i, "#000", thick, dashes, boxes);
 }
 
 function drawMarks() {
@@ -97,12 +99,12 @@ function drawMarks() {
   if (view.cells && subject >= 0) drawCells(subject);
   if (chosen >= 0) {
     marks.globalAlpha = Math.min(0.9, Math.max(0.2, 20 / suppressed.length)); // with many boxes, one sees where they gather
-    for (const i of suppressed) strokeBox(i, REMOVED, 1.25);
-    if (shapes() !== view.picture && isKept(chosen)) strokeBox(chosen, REMOVED, 1.25, view.picture); // as it was before
+    for (const i of suppressed) emphasise(i, 1, REMOVED);
+    if (shapes() !== view.picture && isKept(chosen)) emphasise(chosen, 1, REMOVED, view.picture); // as it was before
     marks.globalAlpha = 1;
-    emphasise(chosen, isKept(chosen) ? KEPT : REMOVED);
+    emphasise(chosen, 3, isKept(chosen) ? KEPT : REMOVED);
     const by = view.suppressor ? view.suppressor[chosen] : -1;
-    if (by >= 0 && by !== chosen) emphasise(by, KEPT);
+    if (by >= 0 && by !== chosen) emphasise(by, 3, KEPT);
   }
   if (hovered >= 0 && hovered !== chosen) {
     strokeBox(hovered, "#000a", 4);
@@ -122,6 +124,7 @@ function drawCells(i) {
   for (const y of edgesY) marks.moveTo(edgesX[0], y), marks.lineTo(edgesX.at(-1), y);
   marks.strokeStyle = "#3d8bff";
   marks.lineWidth = 1;
+  marks.setLineDash([]);
   marks.stroke();
   marks.fillStyle = "#3d8bff66";
   const [{ pitch: dx, cell: m }, { pitch: dy, cell: n }] = [cell.x, cell.y];
@@ -162,6 +165,10 @@ function boxAt(px, py) {
 
 // ---------------------------------------------------------------- words
 
+// Its row in the file if that is known, counted from 1; otherwise its place among the boxes of the picture.
+const boxNumber = (i) => (view.picture.rows ? whole.format(view.picture.rows[i]) : String(i));
+const boxWord = () => (view.picture.rows ? "row" : "box");
+
 function scoreText(i) {
   const raw = asScore(view.picture.scores[i]);
   return view.finals && isKept(i) ? `${raw} → ${asScore(view.finals[i])}` : raw;
@@ -177,7 +184,7 @@ function fateText(i) {
   const by = view.suppressor[i];
   if (by === i) return "kept";
   if (by < 0) return "removed by a limit, or no kept box overlaps it";
-  return `removed by box ${by}, IoU ${three.format(iou(view.picture, i, by))}`;
+  return `removed by ${boxWord()} ${boxNumber(by)}, IoU ${three.format(iou(view.picture, i, by))}`;
 }
 
 function showTip(px, py) {
@@ -185,7 +192,7 @@ function showTip(px, py) {
   tip.hidden = choice.hovered < 0;
   if (tip.hidden) return;
   const i = choice.hovered;
-  tip.replaceChildren(make("b", labelName(view.picture, i)), ` ${scoreText(i)}`, make("br"), `box ${i}: ${fateText(i)}`);
+  tip.replaceChildren(make("b", labelName(view.picture, i)), ` ${scoreText(i)}`, make("br"), `${boxWord()} ${boxNumber(i)}: ${fateText(i)}`);
   tip.style.left = `${Math.max(4, Math.min(px + 14, frame.clientWidth - tip.offsetWidth - 6))}px`;
   tip.style.top = `${py + 16 + tip.offsetHeight > frame.clientHeight ? py - tip.offsetHeight - 12 : py + 16}px`;
 }
@@ -226,7 +233,7 @@ function aboutPicture() {
   if (view.picture.hasImage && !view.picture.image) result.push(make("p", "Its image is broken: only the boxes are shown."));
   if (rows.length) result.push(make("h3", "Kept by class"), list);
   if (rows.length > 12) result.push(make("p", `and ${rows.length - 12} more classes`));
-  result.push(make("p", "Click a kept box to see what it suppressed, a removed one to see what removed it. Wheel or pinch to zoom, drag to move."));
+  result.push(make("p", "Click a kept box to see what it suppressed, a removed one to see what removed it: kept ones get a solid frame, removed ones a dashed frame. Wheel or pinch to zoom, drag to move."));
   return result;
 }
 
@@ -235,15 +242,17 @@ function aboutBox(i) {
   const { suppressed } = choice;
   const by = view.suppressor ? view.suppressor[i] : -1;
   const entries = [["class", labelName(picture, i)], ["score", scoreText(i)], ["size", sizeText(i)]];
+  const file = picture.files.findLast(([, first]) => first <= i);
+  if (file) entries.push(["file", file[0]]);
   const cell = view.cells && cellOf(picture, i, alphaOf(view.method));
   if (cell) {
     entries.push(["alpha", String(alphaOf(view.method))], ["cell (i, j, m, n)", cell.code.join(", ")]);
     entries.push(["boxes in the cell", whole.format(boxesInCell(picture, i, cell, alphaOf(view.method)).length)]);
   }
-  const result = [make("h3", `Box ${i}, ${isKept(i) ? "kept" : "removed"}`), facts(entries)];
+  const result = [make("h3", `${view.picture.rows ? "Row" : "Box"} ${boxNumber(i)}, ${isKept(i) ? "kept" : "removed"}`), facts(entries)];
   if (!isKept(i)) {
     const line = make("p");
-    line.append(by < 0 ? "Removed by a limit, or no kept box overlaps it." : "Removed by ");
+    line.append(by < 0 ? "Removed by a limit, or no kept box overlaps it." : `Removed by ${view.picture.rows ? "row " : ""}`);
     if (by >= 0) line.append(boxButton(by), `, ${labelName(picture, by)} ${scoreText(by)}, IoU ${three.format(iou(picture, i, by))}.`);
     return [...result, line];
   }
@@ -258,7 +267,7 @@ function aboutBox(i) {
 function listOf(rows, keptBox) {
   const table = make("table");
   const head = table.createTHead().insertRow();
-  for (const title of ["box", "score", "IoU"]) head.append(make("th", title));
+  for (const title of [boxWord(), "score", "IoU"]) head.append(make("th", title));
   const body = table.createTBody();
   for (const i of rows.slice(0, 20)) {
     const row = body.insertRow();
@@ -269,7 +278,7 @@ function listOf(rows, keptBox) {
 }
 
 function boxButton(i) {
-  const button = make("button", String(i));
+  const button = make("button", boxNumber(i));
   button.type = "button";
   button.addEventListener("click", () => choose(i));
   return button;
