@@ -6,8 +6,6 @@ import importlib
 import os
 import pkgutil
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_overloads
@@ -43,7 +41,6 @@ copybutton_exclude = ".linenos, .gp, .go"  # copies what was typed: no prompts, 
 
 # --- Markdown, so that pages read well on GitHub, too
 myst_heading_anchors = 4  # links to headings, spelled as GitHub spells them
-suppress_warnings = ["myst.header"]  # the options of the command line are two levels below their heading
 
 # --- what comes of docstrings
 default_role = "py:obj"  # `nms` is a link to it, and all else is code
@@ -68,26 +65,15 @@ TYPES = {
     r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[([^][]+(\[[^]]*\])?)\]\]": r"NDArray[\1]",
 }
 REPOSITORY = Path(__file__).parent.parent
-COMMANDS = REPOSITORY / "build" / "commands.md"
 #: Pages that are files elsewhere in the repository.
 ELSEWHERE = {"changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md", "explanation/core": "core/README.md"}
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("builder-inited", write_commands)
     app.connect("source-read", take_from_elsewhere)
     app.connect("autodoc-process-signature", readable_signature)
     app.connect("autodoc-process-docstring", link_pages)
     app.connect("env-check-consistency", check_names)
-
-
-def write_commands(_app: Sphinx) -> None:
-    """The command line as Markdown, for reference/cli.md."""
-    command = [sys.executable, "-m", "typer", "hashnms.cli", "utils", "docs", "--name", "hashnms"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    _title, _, commands = text.partition("\n## ")
-    COMMANDS.parent.mkdir(exist_ok=True)
-    COMMANDS.write_text(re.sub("^## ", "### ", f"## {commands}", flags=re.MULTILINE), encoding="utf-8")
 
 
 def take_from_elsewhere(_app: Sphinx, name: str, source: list[str]) -> None:

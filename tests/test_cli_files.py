@@ -166,6 +166,67 @@ def test_compare_gives_a_row_a_method_in_every_output(folder):
     )
 
 
+def test_a_sweep_keeps_the_first_method_as_the_one_to_compare_with(folder):
+    command = ["compare", folder / "in.json", "--rounds", 1, "-o", "json", "-s"]
+    for methods, expected in (
+        (["nms:0.5", "--sweep", "iou=0.3:0.7:0.2"], ["nms:0.5", "nms:0.3", "nms:0.7"]),
+        (["nms:0.5", "--sweep", "iou=0.4"], ["nms:0.5", "nms:0.4"]),
+        (["nms:0.5", "-s", "hnms", "--sweep", "alpha=0.6,0.7"], ["nms:0.5", "hnms:0.6/1", "hnms:0.7/1"]),
+    ):
+        rows = json.loads(run(*command, *methods).stdout)
+        assert [row["method"] for row in rows] == expected
+        assert rows[0]["recall_of_first"] == rows[0]["speed_up"] == 1
+
+
+def test_classes_and_images_that_the_truth_does_not_have(folder):
+    """The same numbers where ids are moved or their order is known; a warning where some are missing."""
+    truth = json.loads((folder / "truth.json").read_text())
+    expected = run("evaluate", folder / "in.json", "--truth", folder / "truth.json", "--json").stdout
+    rows = json.loads((folder / "in.json").read_text())
+    others = [{**rows[0], "category_id": 3}, {**rows[0], "image_id": 77}]
+    for label, option in ((5, ["--class-offset", 2]), (0, ["--class-order"])):
+        (folder / "moved.json").write_text(json.dumps([{**row, "category_id": label} for row in rows]))
+        result = run("evaluate", folder / "moved.json", "--truth", folder / "truth.json", "--json", *option)
+        assert (result.stdout, result.stderr) == (expected, "")
+    (folder / "more.json").write_text(json.dumps([*rows, *others]))
+    result = run("evaluate", folder / "more.json", "--truth", folder / "truth.json", "--json", "--truth-images-only")
+    assert result.stdout == expected
+    assert result.stderr.splitlines() == [
+        f"warning: {folder / 'truth.json'} has no category for class 3 of the detections (1 of 2 classes, 1 box): "
+        "these boxes do not count",
+        "measured: 1,201 boxes of 3 images, which the truth has, of 1,202 boxes of 4 images",
+    ]
+    truth["images"] = truth["images"][:2]
+    truth["annotations"] = [one for one in truth["annotations"] if one["image_id"] != 12]
+    (folder / "part.json").write_text(json.dumps(truth))
+    command = ["compare", folder / "in.json", "-s", "nms:0.5", "--rounds", 1, "--truth", folder / "part.json"]
+    result = run(*command, "--truth-images-only", "--report", folder / "a.html")
+    assert result.exit_code == 0
+    assert "800 boxes of 2 images" in result.stdout
+    assert "800 boxes of 2 images" in (folder / "a.html").read_text()
+
+
+def test_pictures_that_are_not_there_are_said(folder):
+    """The truth names them; without it they are named after the ids."""
+    image = pytest.importorskip("PIL.Image")
+    photos = folder / "photos"
+    photos.mkdir()
+    for number in range(2):
+        image.new("RGB", (64, 48)).save(photos / f"photo{number}.png")
+    command = ["compare", folder / "in.json", "-s", "nms:0.5", "--rounds", 1, "--report", folder / "a.html"]
+    command += ["--images", photos]
+    result = run(*command)
+    assert result.stderr == f"warning: {photos} has no picture of 3 of 3 images on the page, such as '10'\n"
+    result = run(*command, "--truth", folder / "truth.json")
+    assert result.stderr == f"warning: {photos} has no picture of 1 of 3 images on the page, such as '12'\n"
+    assert (folder / "a.html").read_text().count("data:image/png") == 2
+    (photos / "12.png").write_bytes(b"II*")
+    result = run(*command, "--truth", folder / "truth.json")
+    assert result.stderr == (
+        f"warning: 1 of 3 pictures are not JPEG, PNG or WebP and are not shown, such as {photos / '12.png'}\n"
+    )
+
+
 def test_truth_must_fit_the_detections(folder):
     truth = json.loads((folder / "truth.json").read_text())
     truth["images"] = truth["images"][:2]

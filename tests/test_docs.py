@@ -93,3 +93,14 @@ def test_links_lead_to_files_of_the_repository():
         if not (page.parent / link).exists()
     ]
     assert broken == []
+
+
+def test_the_options_on_the_page_of_the_command_line_are_those_of_the_commands():
+    """If not: `python docs/make_commands.py`."""
+    spec = importlib.util.spec_from_file_location("make_commands", REPOSITORY / "docs" / "make_commands.py")
+    assert spec is not None
+    assert spec.loader is not None
+    make_commands = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_commands)
+    page = make_commands.PAGE.read_text(encoding="utf-8")
+    assert make_commands.page_with_commands(page) == page

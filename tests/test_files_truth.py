@@ -66,24 +66,24 @@ def test_no_class_that_matches_is_an_error_that_says_what_would(labels, ids, hin
     with pytest.raises(FileError) as error:
         match(of_one_image(labels), of_one_image(ids), [(ids[0], "a <b>")])
     assert str(error.value).endswith(
-        f"truth.json has none of the classes of the detections: they are {', '.join(map(str, labels))}, its own "
+        f"truth.json has no category for any class of the detections: they are {', '.join(map(str, labels))}, its own "
         f"{', '.join([f'{ids[0]} (a <b>)', *map(str, ids[1:])])}{hint}"
     )
 
 
 def test_some_classes_that_do_not_match_are_a_warning_that_says_what_would(match):
     """YOLO's numbers from 0, the dataset's from 1: all but the first match, each with another class."""
-    with pytest.warns(UserWarning, match="truth.json has no class 0 ") as caught:
+    with pytest.warns(UserWarning, match="truth.json has no category for class 0 ") as caught:
         known = match(of_one_image([0, 0, 1, 2]), of_one_image([1, 2, 3]))
     assert str(caught[0].message).endswith(
-        "truth.json has no class 0 (1 of 3 classes of the detections, 2 boxes): these boxes do not count; "
+        "truth.json has no category for class 0 of the detections (1 of 3 classes, 2 boxes): these boxes do not count; "
         "class_offset=1 would match all classes"
     )
     assert classes_of(known) == ["0", "0", "1", "2"]
 
 
 def test_many_classes_are_counted_not_listed(match):
-    with pytest.warns(UserWarning, match=r"has no class 2, 3, 4, 5, 6 and 13 more \(18 of 19 classes .*, 18 boxes\)"):
+    with pytest.warns(UserWarning, match=r"for class 2, 3, 4, 5, 6 and 13 more of .* \(18 of 19 classes, 18 boxes\)"):
         match(of_one_image(range(1, 20)), of_one_image([1]))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hashnms
+from hashnms.compare import Detections, as_dicts, compare
 from hashnms.synthetic import make_scene
 from tests.support.boxes import REPOSITORY
 
@@ -430,6 +431,12 @@ def test_methods_with_the_same_steps_are_joined_in_the_order_of_their_numbers():
     assert [line.get_xdata().tolist() for line in ax.lines] == [[3.0, 5.0, 1.0], [6.0, 2.0], [4.0]]
     assert ax.get_xscale() == "log"
     assert sorted(text.get_text() for text in ax.texts) == sorted(methods)
+
+
+def test_times_of_compare_are_of_all_images_and_not_said_to_be_of_one():
+    found = Detections(BOXES, SCORES, images=[0, 1, 1])
+    ax = plot_tradeoff(as_dicts(compare(found, ["nms:0.5", "nms:0.7"], rounds=1)), y="recall_of_first")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time in ms", "recall of the first method's boxes")
 
 
 def test_soft_nms_of_another_kind_is_another_family_and_so_is_what_is_no_notation():

@@ -229,13 +229,13 @@ def _check_classes(
     if len(missing) == len(detected):
         known = [f"{label} ({names[number]})" if number in names else label for label, number in categories.items()]
         raise FileError(
-            f"{path} has none of the classes of the detections: they are {_listed(classes)}, its own {_listed(known)}"
-            f"{hint}"
+            f"{path} has no category for any class of the detections: they are {_listed(classes)}, its own "
+            f"{_listed(known)}{hint}"
         )
     boxes = int(counts[missing].sum())
     _warn(
-        f"{path} has no class {_listed(classes)} ({len(missing):,} of {len(detected):,} classes of the detections, "
-        f"{boxes:,} {'boxes' if boxes > 1 else 'box'}): these boxes do not count{hint}"
+        f"{path} has no category for class {_listed(classes)} of the detections ({len(missing):,} of {len(detected):,} "
+        f"classes, {boxes:,} {'boxes' if boxes > 1 else 'box'}): these boxes do not count{hint}"
     )
 
 
