@@ -12,8 +12,10 @@ pytest.importorskip("msgspec")
 pytest.importorskip("pyarrow")
 
 from hashnms import Suppression
-from hashnms.cli import app, common
+from hashnms.cli import app, common, reports
 from hashnms.files import suppress
+from hashnms.files.loading import load
+from hashnms.files.rows import Reading
 from hashnms.synthetic import make_scene
 
 runner = CliRunner()
@@ -225,6 +227,19 @@ def test_pictures_that_are_not_there_are_said(folder):
     assert result.stderr == (
         f"warning: 1 of 3 pictures are not JPEG, PNG or WebP and are not shown, such as {photos / '12.png'}\n"
     )
+
+
+def test_boxes_relative_to_their_image_are_drawn_and_measured_in_its_pixels(tmp_path):
+    """YOLO's: the picture says its size on the page and in the plot."""
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 0.9\n")
+    image.new("RGB", (64, 48)).save(tmp_path / "a.png")
+    loaded = load([tmp_path / "labels"], Reading())
+    shown = reports._picture(loaded, 0, ["nms:0.5", "nmm:0.5"], ["0"], tmp_path / "a.png")
+    assert (shown.width, shown.height) == (64, 48)
+    assert shown.boxes.tolist() == [[16, 12, 48, 36]] == shown.outcomes["nmm:0.5"].boxes.tolist()
+    assert reports._picture(loaded, 0, ["nms:0.5"], ["0"], None).boxes.tolist() == [[0.25, 0.25, 0.75, 0.75]]
 
 
 def test_truth_must_fit_the_detections(folder):

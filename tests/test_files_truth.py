@@ -144,3 +144,35 @@ def test_no_detections_are_no_error(match):
         known = match([], of_one_image([3]))
     assert len(known.detections) == 0
     assert np.array_equal(known.truth.labels, [0])
+
+
+def test_boxes_relative_to_their_image_become_pixels(tmp_path):
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    (folder / "a.txt").write_text("0 0.5 0.25 0.5 0.5 0.9\n")
+    (folder / "b.txt").write_text("0 0.5 0.5 1 1 0.8\n")
+    loaded = load([folder], Reading())
+    assert loaded.relative
+    sizes = {"a.jpg": {"width": 640, "height": 480}, "b.jpg": {"width": 100, "height": 50}}
+    truth = {
+        "images": [{"id": number, "file_name": name, **size} for number, (name, size) in enumerate(sizes.items())],
+        "annotations": [{"image_id": number, "category_id": 0, "bbox": BOX} for number in range(2)],
+    }
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    known = load_truth(tmp_path / "truth.json", loaded)
+    assert known.detections.boxes.tolist() == [[160, 0, 480, 240], [0, 0, 100, 50]]
+    assert known.loaded.detections.boxes.tolist() == known.detections.boxes.tolist()
+    assert not known.loaded.relative
+    del truth["images"][1]["height"]
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    with pytest.raises(FileError, match=r"images must have width and height, because .* relative .*, got none for 1"):
+        load_truth(tmp_path / "truth.json", loaded)
+
+
+def test_boxes_of_other_files_that_look_relative_are_said(tmp_path):
+    row = {"image_id": 1, "category_id": 7, "bbox": [0.25, 0.25, 0.5, 0.5], "score": 0.5}
+    (tmp_path / "found.json").write_text(json.dumps([row]))
+    objects = [{"image_id": 1, "category_id": 7, "bbox": [0, 0, 90, 90]}]
+    (tmp_path / "truth.json").write_text(json.dumps({"images": [{"id": 1}], "annotations": objects}))
+    with pytest.warns(UserWarning, match="as if they were relative to their image; the truth has pixels"):
+        load_truth(tmp_path / "truth.json", load([tmp_path / "found.json"], Reading()))

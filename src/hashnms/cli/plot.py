@@ -51,6 +51,8 @@ def command(
     """
     with one_line_errors():
         needs_files()
+        import numpy as np  # noqa: PLC0415
+
         from hashnms import plot  # noqa: PLC0415
         from hashnms.cli.pictures import check_report, image_file, saved  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
@@ -63,8 +65,14 @@ def command(
         if images is not None and file is None:
             name = repr(loaded.images[number]) if loaded.images else "the only image"
             raise ValueError(f"--images must be a folder with a picture that is named after {name}, got {images}")
+        boxes = found.boxes[rows]
+        if loaded.relative and file is not None:
+            from PIL import Image  # noqa: PLC0415
+
+            with Image.open(file) as picture:
+                boxes = boxes * np.tile(picture.size, 2)
         axes = plot.plot_before_after(
-            found.boxes[rows],
+            boxes,
             found.scores[rows],
             suppression,
             labels=None if found.labels is None else found.labels[rows],

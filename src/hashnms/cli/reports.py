@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from hashnms.compare import Compared, as_dicts, compare
 from hashnms.files.loading import Loaded, load
 from hashnms.files.rows import Reading
 from hashnms.pipeline import Suppression
-from hashnms.report import Method, Picture, Report, outcome_of, parameters_of, write_report
+from hashnms.report import Method, Outcome, Picture, Report, outcome_of, parameters_of, write_report
 from hashnms.sweeps import PARAMETERS
 
 if TYPE_CHECKING:
@@ -128,6 +129,9 @@ def _picture(loaded: Loaded, number: int, names: list[str], label_names: list[st
     if size is None:
         content = None
         size = tuple(np.ceil(boxes[:, 2:].max(axis=0, initial=1.0)).tolist())
+    if loaded.relative and content is not None:
+        scale = np.array([*size, *size], np.float32)
+        boxes, outcomes = boxes * scale, {name: _scaled(outcome, scale) for name, outcome in outcomes.items()}
     return Picture(
         name,
         *size,
@@ -140,6 +144,10 @@ def _picture(loaded: Loaded, number: int, names: list[str], label_names: list[st
         rows=loaded.row_of[rows],
         files=_files(loaded, rows),
     )
+
+
+def _scaled(outcome: Outcome, scale: Any) -> Outcome:
+    return outcome if outcome.boxes is None else replace(outcome, boxes=outcome.boxes * scale)
 
 
 def _files(loaded: Loaded, rows: Any) -> list[tuple[str, int]]:

@@ -26,6 +26,7 @@ class Layout:
     boxes: tuple[str, str, str, str]
     box_format: Any
     counts: tuple[int, ...]  #: the allowed numbers of fields in a line
+    relative: bool = False  #: whether boxes are relative to the size of their image
 
     def values(self, line: str) -> list[Any]:
         """Parse the fields, in their order: the class as text, all others as numbers."""
@@ -54,6 +55,7 @@ YOLO = Layout(
     ("cx", "cy", "w", "h"),
     "cxcywh",
     (6, 7),  # the seventh is a track number
+    relative=True,
 )
 VISDRONE = Layout(
     ",", {"x": 0, "y": 1, "w": 2, "h": 3, "score": 4, "label": 5}, ("x", "y", "w", "h"), "xywh", (8, 6, 7)
@@ -89,7 +91,7 @@ class FolderSource(Source):
     """A folder of text files, each named after its image."""
 
     def __init__(self, path: Path, reading: Reading, *, layout: Layout) -> None:
-        self.path, self._reading, self.layout = path, reading, layout
+        self.path, self._reading, self.layout, self.relative = path, reading, layout, layout.relative
         if not path.is_dir():
             raise FileError(f"{path}: must be a folder with one text file per image, got a file")
         self.paths = sorted(path.glob("*.txt"))

@@ -32,6 +32,7 @@ class Loaded:
     files: list[str]
     file_of: NDArray[np.int32]  #: for each box, the index of its file
     row_of: NDArray[np.int64]  #: for each box, its row in that file, counted from 1
+    relative: bool = False  #: whether boxes are relative to the size of their image
 
     def __str__(self) -> str:
         boxes, images = len(self.detections), max(len(self.images), 1)
@@ -54,6 +55,12 @@ class Loaded:
         detections = Detections(found.boxes[rows], found.scores[rows], labels, images[rows])
         names = [self.images[place] for place in chosen]
         return replace(self, detections=detections, images=names, file_of=self.file_of[rows], row_of=self.row_of[rows])
+
+    def in_pixels(self, sizes: NDArray[np.float64]) -> Loaded:
+        """The boxes of images with these (width, height), in pixels instead of relative to their image."""
+        found = self.detections
+        pixels = Detections(found.boxes * np.tile(sizes[found.images], 2), found.scores, found.labels, found.images)
+        return replace(self, detections=pixels, relative=False)
 
 
 def load(inputs: Sequence[str | os.PathLike[str]], reading: Reading, format: str | None = None) -> Loaded:
@@ -90,7 +97,7 @@ def _loaded(paths: list[Path], form: Format, reading: Reading) -> Loaded:
     boxes = to_xyxy(arrays.boxes, columns.box_format)
     detections = Detections(boxes, arrays.scores, arrays.labels, arrays.images)
     images, labels = ([] if name is None else names[name] for name in (columns.image, columns.label))
-    return Loaded(detections, images, labels, len(bad), files, file_of, row_of)
+    return Loaded(detections, images, labels, len(bad), files, file_of, row_of, sources[0].relative)
 
 
 def _origins(parts: Sequence[Rows]) -> tuple[list[str], NDArray[np.int32], NDArray[np.int64]]:

@@ -123,6 +123,7 @@ class Source(ABC):
 
     path: Path
     columns: Columns
+    relative = False  #: whether boxes are relative to the size of their image
     done = 0.0  #: the share of the file that has been read
 
     @abstractmethod

@@ -23,6 +23,8 @@ from hashnms.files.rows import FileError
 class _Image(msgspec.Struct):
     id: int | str
     file_name: str | None = None
+    width: float | None = None
+    height: float | None = None
 
 
 class _Category(msgspec.Struct):
@@ -69,7 +71,8 @@ def load_truth(
 
     Images are matched by their id, or by their file name with or without its folder and suffix. Classes are matched by
     the name or the id of their category. Detections of classes that the dataset does not have do not count; a warning
-    names these classes.
+    names these classes. Boxes of YOLO's files, which are relative to their image, become pixels by its `width` and
+    `height` in the dataset.
 
     Args:
         path: the dataset, a JSON file.
@@ -84,6 +87,8 @@ def load_truth(
     """
     dataset = _read(path)
     loaded, images = _matched_images(dataset, loaded, path, truth_images_only)
+    if loaded.relative and loaded.images:
+        loaded = loaded.in_pixels(_sizes([dataset.images[number] for number in images], path))
     categories = {category.id: number for number, category in enumerate(dataset.categories)}
     for annotation in dataset.annotations:
         categories.setdefault(annotation.category_id, len(categories))
@@ -108,6 +113,17 @@ def _read(path: str | os.PathLike[str]) -> _Dataset:
     except (msgspec.DecodeError, RecursionError) as error:
         raise FileError(f"{path}: must be a COCO dataset, an object with images and annotations: {error}") from None
     return dataset
+
+
+def _sizes(images: list[_Image], path: Any) -> NDArray[np.float64]:
+    """The width and height of each image."""
+    for image in images:
+        if not image.width or not image.height:
+            raise FileError(
+                f"{path}: images must have width and height, because the boxes of the detections are relative to them, "
+                f"got none for {image.id!r}"
+            )
+    return np.array([(image.width, image.height) for image in images], np.float64).reshape(-1, 2)
 
 
 def _truth(dataset: _Dataset, categories: dict[int, int], path: Any) -> Truth:
@@ -139,6 +155,8 @@ def _warn_of_objects(truth: Truth, detections: Detections, path: Any) -> None:
     missed = len(np.setdiff1d(images, detections.images))
     if missed:
         _warn(f"there are no detections in {missed:,} of the {len(images):,} images that have objects in {path}")
+    if len(images) and len(detections) and detections.boxes.max() <= 2 and truth.boxes.max() > 20:
+        _warn("the boxes of the detections end below 2, as if they were relative to their image; the truth has pixels")
 
 
 def _matched_images(dataset: _Dataset, loaded: Loaded, path: Any, only: bool) -> tuple[Loaded, NDArray[np.int64]]:
