@@ -36,7 +36,7 @@ def test_help_writes_columns_and_header_as_they_are_typed(monkeypatch):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    files = {"a": [ROW], "empty": [], "truth": TRUTH, "list": [1]}
+    files = {"a": [ROW], "empty": [], "truth": TRUTH, "two": {**TRUTH, "categories": [{"id": 2}]}, "list": [1]}
     files |= {f"no_{name}": [{key: value for key, value in ROW.items() if key != name}] for name in ROW}
     for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
@@ -102,6 +102,10 @@ def folder(tmp_path, monkeypatch):
             "compare a.json -s nms --truth truth.json",
             "truth.json has no category for any class of the detections: they are 2, its own 3; "
             "--class-offset 1 would match all classes",
+        ),
+        (
+            "compare a.json -s nms --truth two.json --class-agnostic",
+            "two.json: must have one class, because --class-agnostic is given or no column has classes, got 2",
         ),
         (
             "evaluate a.json --truth truth.json --class-order --class-offset 1",

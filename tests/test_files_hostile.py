@@ -160,7 +160,7 @@ def test_an_output_that_cannot_be(tmp_path):
     (tmp_path / "in.json").write_text("[]")
     with pytest.raises(FileError, match="output must be in a folder that exists"):
         suppress(tmp_path / "in.json", tmp_path / "none" / "out.json", "nms:0.5")
-    with pytest.raises(FileError, match="format must be one of"):
+    with pytest.raises(FileError, match="to must be one of"):
         suppress(tmp_path / "in.json", tmp_path / "out.json", "nms:0.5", to="xls")
     with pytest.raises(FileError, match="output must not be a folder of text files"):
         suppress(tmp_path / "in.json", tmp_path / "out", "nms:0.5", to="yolo")

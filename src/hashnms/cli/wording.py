@@ -31,6 +31,7 @@ _WORDS = {
     r"^a sweep of (\w+) ": r"--sweep \1= ",
     r"^(a sweep|sweeps) must ": "--sweep must ",
     # ground truth
+    r"\bbecause the detections have no classes,": "because --class-agnostic is given or no column has classes,",
     r"\bclass_offset=(-?[0-9]+)": r"--class-offset \1",
     r"\bclass_order=True": "--class-order",
     r"\btruth_images_only=True": "--truth-images-only",
