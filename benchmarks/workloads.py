@@ -48,8 +48,15 @@ def batches(boxes_per_image: int, numbers_of_images: list[int], iou_threshold: f
 
 
 def real_sets(folder: Path) -> list[Path]:
-    """The subfolders that contain images."""
-    return sorted(path for path in folder.iterdir() if any(path.glob("*.npz")))
+    """The subfolders that contain images of upright boxes."""
+    return sorted(path for path in folder.iterdir() if _is_upright(next(path.glob("*.npz"), None)))
+
+
+def _is_upright(file: Path | None) -> bool:
+    if file is None:
+        return False
+    with np.load(file) as image:
+        return bool(image["boxes"].shape[1] == 4)
 
 
 def real_images(directory: Path, iou_threshold: float = 0.5) -> Iterator[Workload]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,6 +45,28 @@ def pytest_configure(config: pytest.Config) -> None:
     """Some sanitizers fail on torch's libraries: then no test imports torch."""
     if config.getoption("without_torch"):
         sys.modules["torch"] = None
+    heed_signals()
+
+
+def heed_signals() -> None:
+    """Commands that tests start heed Ctrl-C and hang-ups, even if this process was told to ignore them.
+
+    A shell without job control makes what it starts in the background ignore Ctrl-C, `nohup` makes it ignore hang-ups,
+    and children inherit that. A handler is not inherited, so one that does nothing is enough.
+    """
+    for name in ("SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says why tests were skipped, one line per reason."""
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ()))
+    if reasons:
+        terminalreporter.section("skipped tests")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:5}  {reason}")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

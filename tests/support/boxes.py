@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import hashnms
+from benchmarks.workloads import real_sets
 
 REPOSITORY = Path(__file__).parents[2]
 REAL = REPOSITORY.parent / "shared" / "real" / "raw"
@@ -78,9 +79,9 @@ def boxes_and_scores(draw: st.DrawFn, max_boxes: int = 30) -> tuple[Any, Any]:
 
 
 def real_images(max_images: int = 2) -> list[Any]:
-    """One parameter for each of a few images of each real set."""
+    """One parameter for each of a few images of each real set of upright boxes."""
     if not REAL.is_dir():
         reason = "the real detections are not beside this repository (../shared/real/raw)"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
-    files = [file for folder in sorted(REAL.iterdir()) for file in sorted(folder.glob("*.npz"))[:max_images]]
+    files = [file for folder in real_sets(REAL) for file in sorted(folder.glob("*.npz"))[:max_images]]
     return [pytest.param(file, id=f"{file.parent.name}/{file.stem}") for file in files]
