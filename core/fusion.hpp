@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -31,27 +33,31 @@ struct Fusion {
 
 namespace detail {
 
-// Goes through memory, because GCC 12 replaces double(float(x)) by x where it vectorizes neighbouring lines (-O3).
-inline double rounded_to_float(double value) {
-  const volatile float rounded = static_cast<float>(value);
-  return static_cast<double>(rounded);
+// To the 24 bits of a float32 number, ties to even, but with the exponents of a double: nothing underflows.
+inline double rounded_to_24_bits(double value) {
+  constexpr uint64_t kDropped = (uint64_t(1) << 29) - 1;
+  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  return std::bit_cast<double>((bits + (kDropped >> 1) + (bits >> 29 & 1)) & ~kDropped);
 }
 
 // The sums behind a fused box: of score * coordinate and of scores, in the order in which boxes join. They are doubles.
-// In a cluster whose first box is within [0, 1], they are rounded to float32, and so is the fused box: ensemble-boxes
-// does this, so clusters are the same as there.
+// In a cluster whose first box is within [0, 1], they are rounded as float32 numbers, and so is the fused box:
+// ensemble-boxes does this, so clusters are the same as there.
 class ClusterSums {
  public:
   ClusterSums() = default;
   ClusterSums(const Corners<double>& box, double score)
-      : is_narrow_(box.x1 >= 0 && box.y1 >= 0 && box.x2 <= 1 && box.y2 <= 1), sums_{}, scores_(0) {
+      : is_narrow_(box.x1 >= 0 && box.y1 >= 0 && box.x2 <= 1 && box.y2 <= 1),
+        unit_(score > 0 ? std::ldexp(1.0, -std::ilogb(score)) : 1.0),
+        sums_{},
+        scores_(0) {
     join(box, score);
   }
 
   void join(const Corners<double>& box, double score) {
-    const double coordinates[4] = {box.x1, box.y1, box.x2, box.y2};
-    for (int k = 0; k < 4; ++k) sums_[k] = rounded(sums_[k] + score * coordinates[k]);
-    scores_ += score;
+    const double share = score * unit_, coordinates[4] = {box.x1, box.y1, box.x2, box.y2};
+    for (int k = 0; k < 4; ++k) sums_[k] = rounded(sums_[k] + share * coordinates[k]);
+    scores_ += share;
   }
 
   // Nothing if all scores are 0.
@@ -62,9 +68,10 @@ class ClusterSums {
   }
 
  private:
-  double rounded(double value) const { return is_narrow_ ? rounded_to_float(value) : value; }
+  double rounded(double value) const { return is_narrow_ ? rounded_to_24_bits(value) : value; }
 
   bool is_narrow_;
+  double unit_;  // a power of two: with it, the greatest score is from 1 to 2, so that no product underflows
   double sums_[4], scores_;
 };
 
@@ -85,11 +92,10 @@ std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
   const auto input = pairs.of(given);
   Fusion fusion{LargeArray<int64_t>(input.count), {}, {}};
   if (input.count == 0) return fusion;
-  const double greatest[2] = {extents.sizes[0].greatest, extents.sizes[1].greatest};
   const LabelGroups groups(rows_with(input.scores, input.count, [](Score) { return true; }), input.labels);
   size_t most = 0;
   for (size_t group = 0; group < groups.count(); ++group) most = std::max(most, groups.size(group));
-  FusedBoxes fused(iou_threshold, greatest, most);
+  FusedBoxes fused(iou_threshold, extents.sizes, most);
   LargeArray<detail::ClusterSums> sums(most);
   for (size_t group = 0; group < groups.count(); ++group) {
     Claims<Score> claims(groups.size(group));

@@ -1,11 +1,13 @@
 // A box as its four numbers, in any of the three formats.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "support/dispatch.hpp"
+#include "support/work.hpp"
 
 namespace hashnms {
 
@@ -15,6 +17,8 @@ enum class BoxFormat : int { xyxy = 0, xywh = 1, cxcywh = 2 };
 struct Interval {
   double least = std::numeric_limits<double>::infinity();
   double greatest = -std::numeric_limits<double>::infinity();
+
+  double farthest() const { return std::max(std::abs(least), std::abs(greatest)); }
 };
 
 // Size and centre along an axis (0: x, 1: y), in double precision: float32 would be off by half a cell 10^7 cells
@@ -81,6 +85,7 @@ struct ScoredBox {
 // minima instead of branches, which would be unpredictable.
 template <class T>
 HASHNMS_INLINE T intersection_of(const Corners<T>& a, const Corners<T>& b) {
+  count_work();
   const T left = a.x1 > b.x1 ? a.x1 : b.x1, right = a.x2 < b.x2 ? a.x2 : b.x2;
   const T top = a.y1 > b.y1 ? a.y1 : b.y1, bottom = a.y2 < b.y2 ? a.y2 : b.y2;
   return ((right > left ? right : left) - left) * ((bottom > top ? bottom : top) - top);

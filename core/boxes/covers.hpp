@@ -11,6 +11,7 @@
 #include "boxes/lanes.hpp"
 #include "boxes/metric.hpp"
 #include "support/dispatch.hpp"
+#include "support/work.hpp"
 
 namespace hashnms {
 
@@ -56,13 +57,15 @@ struct CoverLanes {
     const auto greatest = [](T a, T b) HASHNMS_INLINE_LAMBDA { return a > b ? a : b; };
     const T width = box.x2 - box.x1, height = box.y2 - box.y1, area = box.area();
     Mask mask = 0;
+    count_work(lanes);
     for (size_t k = 0; k < lanes; ++k) {
       const T across = least(boxes.x2[k], box.x2) - greatest(boxes.x1[k], box.x1);
       const T down = least(boxes.y2[k], box.y2) - greatest(boxes.y1[k], box.y1);
       // The largest possible intersection, and the least that it is divided by.
       const T most = least(across, least(width, greatest_width[k])) * least(down, least(height, greatest_height[k]));
+      // Areas whose sum overflows make it infinite, as in iou().
       const T divisor =
-          metric == Metric::ios ? least(area, least_area[k]) : area + greatest(least_area[k] - most, T(0));
+          metric == Metric::ios ? least(area, least_area[k]) : greatest(area + least_area[k] - most, area);
       // Minus the least normal number, because products below it are rounded coarsely.
       const T needed = divisor * (threshold * kMargin) - std::numeric_limits<T>::min();
       const bool meets = (across > T(0)) & (down > T(0)) & (most > needed);

@@ -1,6 +1,8 @@
 // Measures of how much two boxes overlap.
 #pragma once
 
+#include <limits>
+
 #include "boxes/box.hpp"
 #include "support/dispatch.hpp"
 
@@ -55,6 +57,14 @@ HASHNMS_INLINE bool overlaps_above(T threshold, const Corners<T>& a, T area_a, c
 template <Metric metric, class T>
 HASHNMS_INLINE bool can_overlap(const Corners<T>& box) {
   return metric == Metric::ios ? box.area() > 0 : box.has_area();
+}
+
+// Whether the area is so large that two such boxes never overlap: for IoS it has overflowed T, so that IoS is 0 or NaN;
+// for IoU and DIoU the sum of two of them overflows.
+template <Metric metric, class T>
+HASHNMS_INLINE bool is_vast(T area) {
+  constexpr T kLargest = std::numeric_limits<T>::max();
+  return area > (metric == Metric::ios ? kLargest : kLargest / 2);
 }
 
 // Calls use.operator()<metric>().

@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "boxes/box.hpp"
+#include "boxes/cells.hpp"
 #include "support/dispatch.hpp"
 #include "support/large_array.hpp"
 #include "support/seeds.hpp"
 #include "support/tuning.hpp"
+#include "support/work.hpp"
 
 namespace hashnms {
 
@@ -27,15 +29,15 @@ class FusedBoxes {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // For up to `most` clusters; `greatest` holds the greatest width and height of any box.
-  FusedBoxes(double iou_threshold, const double greatest[2], size_t most)
-      : threshold_(iou_threshold),
-        least_iou_(iou_threshold < 1e-20 ? 0.0 : iou_threshold * kLess),
-        boxes_(most),
-        filed_(most) {
+  // For up to `most` clusters; `sizes` are the widths and the heights of boxes.
+  FusedBoxes(double iou_threshold, const Interval sizes[2], size_t most)
+      : threshold_(iou_threshold), finer_(finer_for(iou_threshold)), boxes_(most), filed_(most) {
     for (int axis = 0; axis < 2; ++axis) {
-      first_octave_[axis] = std::max(exponent_of(greatest[axis]) + 2 - kOctaves, -1022);
+      if (!(sizes[axis].least <= sizes[axis].greatest)) continue;  // no box has a size
+      first_octave_[axis] = exponent_of(sizes[axis].least);
+      octaves_[axis] = exponent_of(sizes[axis].greatest) - first_octave_[axis] + 1;
     }
+    shape_places_ = LargeArray<uint32_t>(static_cast<size_t>(octaves_[0] * octaves_[1]), Filled::with_zeros);
   }
 
   size_t size() const { return size_; }
@@ -45,6 +47,7 @@ class FusedBoxes {
   void clear() {
     size_ = 0;
     is_filed_ = false;
+    for (const Shape& shape : shapes_) shape_places_[shape.key] = 0;
     shapes_.clear();
   }
 
@@ -75,8 +78,9 @@ class FusedBoxes {
   uint32_t fetch_cell(const Corners<double>& corners) const {
     if (!is_filed_) return 0;
     const uint32_t key = key_of(corners);
-    if (key_places_[key] == kNone) return 0;
-    const Cell cell = cell_of(shapes_[key_places_[key]], corners);
+    const Shape* const shape = shape_at(key);
+    if (!shape) return 0;
+    const Cell cell = cell_of(*shape, corners);
     const uint32_t hash = hash_of(key, cell.x, cell.y);
     prefetch(&slots_[place_of(hash)]);
     return hash;
@@ -100,13 +104,13 @@ class FusedBoxes {
       for (uint32_t cluster = 0; cluster < size_; ++cluster) compare(cluster, query);
       return query.best;
     }
-    const uint32_t own = key_places_[key_of(corners)];
-    if (own != kNone) {  // where most boxes find their cluster
-      const Cell cell = cell_of(shapes_[own], corners);
-      compare_cell(hash_of(shapes_[own].key, cell.x, cell.y), query);
+    if (const Shape* const own = shape_at(key_of(corners))) {  // where most boxes find their cluster
+      const Cell cell = cell_of(*own, corners);
+      compare_cell(hash_of(own->key, cell.x, cell.y), query);
     }
-    // An area near the least double is rounded coarsely, and so is its IoU: search for any overlap.
-    const double least = query.area < 1e-280 ? 0.0 : query.best == kNone ? least_iou_ : query.iou * kLess;
+    // An area near the least double is rounded coarsely, and so is its IoU (greedy/overlap_rule.hpp).
+    const double rounded = query.area < 1e-280 ? query.iou / (3.0 + 2.0 * query.iou) : query.iou;
+    const double least = rounded < 1e-20 ? 0.0 : rounded * kLess;
     const auto [w_first, w_last] = octaves_near(corners.x2 - corners.x1, 0, least);
     const auto [h_first, h_last] = octaves_near(corners.y2 - corners.y1, 1, least);
     if (static_cast<size_t>(w_last - w_first + 1) * static_cast<size_t>(h_last - h_first + 1) > shapes_.size()) {
@@ -115,16 +119,14 @@ class FusedBoxes {
     }
     for (int w = w_first; w <= w_last; ++w) {
       for (int h = h_first; h <= h_last; ++h) {
-        const uint32_t shape = key_places_[static_cast<size_t>(w * kOctaves + h)];
-        if (shape != kNone) search(shapes_[shape], least, query);
+        const Shape* const shape = shape_at(static_cast<uint32_t>(w * octaves_[1] + h));
+        if (shape) search(*shape, least, query);
       }
     }
     return query.best;
   }
 
  private:
-  // Sizes below the least octave are filed in it.
-  static constexpr int kOctaves = 64;
   static constexpr double kLess = 1.0 - 1e-9;  // allows for the rounding of an IoU and a threshold
 
   struct Box {
@@ -159,12 +161,25 @@ class FusedBoxes {
 
   static int exponent_of(double size) { return static_cast<int>(std::bit_cast<uint64_t>(size) >> 52 & 0x7ff) - 1023; }
 
+  // Cells are as large as the smallest box of their shape, or 2^finer times smaller: at high thresholds, only boxes with
+  // near centres overlap enough.
+  static int finer_for(double iou_threshold) {
+    const double reach = (1.0 - iou_threshold) / (1.0 + iou_threshold);
+    return std::clamp(-std::ilogb(std::max(reach, 0x1p-8)) - 2, 0, 6);
+  }
+
+  // The size of a fused box may be rounded to less than that of any box: it is filed in the first octave.
   int octave_of(double size, int axis) const {
-    return std::clamp(exponent_of(size) - first_octave_[axis], 0, kOctaves - 1);
+    return std::clamp(exponent_of(size) - first_octave_[axis], 0, octaves_[axis] - 1);
   }
 
   uint32_t key_of(const Corners<double>& box) const {
-    return static_cast<uint32_t>(octave_of(box.x2 - box.x1, 0) * kOctaves + octave_of(box.y2 - box.y1, 1));
+    return static_cast<uint32_t>(octave_of(box.x2 - box.x1, 0) * octaves_[1] + octave_of(box.y2 - box.y1, 1));
+  }
+
+  const Shape* shape_at(uint32_t key) const {
+    const uint32_t place = shape_places_[key];
+    return place == 0 ? nullptr : &shapes_[place - 1];
   }
 
   // The octaves in use whose sizes are from `least` times this size to this size / `least`.
@@ -172,13 +187,6 @@ class FusedBoxes {
     if (least == 0.0) return {first_used_[axis], last_used_[axis]};
     return {std::max(octave_of(size * least * kLess, axis), first_used_[axis]),
             std::min(octave_of(std::min(size / (least * kLess), 1e308), axis), last_used_[axis])};
-  }
-
-  // Beyond 2^62 all positions share a cell, which only makes cells larger.
-  static int64_t cell_at(double position, double inverse_pitch) {
-    const double cell = std::clamp(position * inverse_pitch, -0x1p62, 0x1p62);
-    const auto truncated = static_cast<int64_t>(cell);
-    return truncated - (static_cast<double>(truncated) > cell);
   }
 
   static Cell cell_of(const Shape& shape, const Corners<double>& box) {
@@ -198,9 +206,8 @@ class FusedBoxes {
 
   void file_all() {
     is_filed_ = true;
-    key_places_.assign(size_t{kOctaves} * kOctaves, kNone);
     for (int axis = 0; axis < 2; ++axis) {
-      first_used_[axis] = kOctaves;
+      first_used_[axis] = octaves_[axis];
       last_used_[axis] = -1;
     }
     new_table(10);
@@ -213,8 +220,8 @@ class FusedBoxes {
     filed.shape = kNone;
     if (!box.corners.has_area()) return;
     const uint32_t key = key_of(box.corners);
-    if (key_places_[key] == kNone) add_shape(key);
-    filed.shape = key_places_[key];
+    if (shape_places_[key] == 0) add_shape(key);
+    filed.shape = shape_places_[key] - 1;
     Shape& shape = shapes_[filed.shape];
     filed.place = static_cast<uint32_t>(shape.clusters.size());
     shape.clusters.push_back(cluster);
@@ -243,15 +250,16 @@ class FusedBoxes {
   }
 
   void add_shape(uint32_t key) {
-    key_places_[key] = static_cast<uint32_t>(shapes_.size());
     Shape& shape = shapes_.emplace_back();
+    shape_places_[key] = static_cast<uint32_t>(shapes_.size());
     shape.key = key;
     for (int axis = 0; axis < 2; ++axis) {
-      const int octave = static_cast<int>(axis == 0 ? key / kOctaves : key % kOctaves);
+      const auto columns = static_cast<uint32_t>(octaves_[1]);
+      const int octave = static_cast<int>(axis == 0 ? key / columns : key % columns);
       const int exponent = first_octave_[axis] + octave;
       shape.least[axis] = octave == 0 ? 0.0 : std::ldexp(1.0, exponent);
       shape.greatest[axis] = exponent >= 1023 ? std::numeric_limits<double>::max() : std::ldexp(1.0, exponent + 1);
-      shape.inverse_pitch[axis] = std::ldexp(1.0, -exponent);
+      shape.inverse_pitch[axis] = std::ldexp(1.0, std::min(finer_ - exponent, 1022));
       first_used_[axis] = std::min(first_used_[axis], octave);
       last_used_[axis] = std::max(last_used_[axis], octave);
     }
@@ -310,6 +318,7 @@ class FusedBoxes {
 
   // Tries the boxes of a shape that can have an IoU of at least `least` with the box.
   void search(const Shape& shape, double least, Query& query) const {
+    count_work();
     const Corners<double>& box = query.corners;
     const double sizes[2] = {box.x2 - box.x1, box.y2 - box.y1};
     const double greatest_area = shape.greatest[0] * shape.greatest[1];
@@ -341,6 +350,7 @@ class FusedBoxes {
   }
 
   void compare_cell(uint32_t hash, Query& query) const {
+    count_work();
     const uint32_t bit = hash >> filter_shift_;
     if ((filter_[bit / 64] >> bit % 64 & 1) == 0) return;
     size_t place = place_of(hash);
@@ -351,14 +361,15 @@ class FusedBoxes {
     }
   }
 
-  double threshold_, least_iou_;
-  int first_octave_[2];
+  double threshold_;
+  int finer_;  // see finer_for()
+  int first_octave_[2] = {}, octaves_[2] = {1, 1};  // of sizes
   size_t size_ = 0;
   LargeArray<Box> boxes_;
   bool is_filed_ = false;  // whether there are enough clusters to file them; otherwise all below is empty
   LargeArray<Filed> filed_;
   std::vector<Shape> shapes_;
-  std::vector<uint32_t> key_places_;  // key -> index in shapes_
+  LargeArray<uint32_t> shape_places_{0};  // key -> 1 + index in shapes_, or 0
   int first_used_[2] = {}, last_used_[2] = {};
   LargeArray<Slot> slots_{0};
   LargeArray<uint64_t> filter_{0};  // a bit for each hash that has a slot: most searched cells have none

@@ -16,16 +16,20 @@
 #include <vector>
 
 #include "boxes/box.hpp"
+#include "boxes/cells.hpp"
 #include "boxes/labels.hpp"
 #include "boxes/metric.hpp"
 #include "greedy/cell_hash.hpp"
 #include "greedy/kept_chains.hpp"
+#include "greedy/kept_forest.hpp"
 #include "greedy/plan.hpp"
 #include "greedy/pyramid_geometry.hpp"
 #include "greedy/pyramid_shapes.hpp"
 #include "greedy/ranked_boxes.hpp"
 #include "greedy/shape_tiles.hpp"
 #include "greedy/slot_table.hpp"
+#include "support/tuning.hpp"
+#include "support/work.hpp"
 
 namespace hashnms {
 
@@ -44,7 +48,8 @@ class KeptPyramid {
         near_(groups_near(plan.rule.least_iou, octaves_)),
         few_shapes_(near_ == kAllGroups ? kAllGroups : 8 * size_t{2 * near_ + 1} * (2 * near_ + 1)),
         chains_(plan.rule.threshold, boxes),
-        tiles_(plan.shapes.tile) {}
+        tiles_(plan.shapes.tile),
+        forest_(plan.rule.threshold) {}
 
   void prepare(const RankedBoxes<T>&, size_t, Prepared&) const {}
 
@@ -53,13 +58,15 @@ class KeptPyramid {
     const uint32_t position = chains_.add();
     if (!can_overlap<metric>(corners)) return;
     const Box box(corners);
-    const Shape& shape = shape_at(box);
+    const Shape* const own = shape_at(key_of(box) | (is_vast<metric>(corners.area()) ? kVast : 0));
+    if (!own) return forest_.add(corners, label, position);
+    const Shape& shape = *own;
     const uint64_t sum = shape.sum + factors_.of_label(label);
     if (metric == Metric::ios) {
       tiles_.note(corners, factors_.of_label(label), static_cast<size_t>(&shape - shapes_.data()));
     }
-    int64_t x = detail::cell_at(box.center[0], shape.inverse_pitch[0]);
-    int64_t y = detail::cell_at(box.center[1], shape.inverse_pitch[1]);
+    int64_t x = cell_at(box.center[0], shape.inverse_pitch[0]);
+    int64_t y = cell_at(box.center[1], shape.inverse_pitch[1]);
     Cell& cell = cells_.at(hash_at(sum, 0, x, y));
     if (cell.head == 0) {
       cell.head = position + 1;
@@ -79,19 +86,25 @@ class KeptPyramid {
     const Box box(corners);
     const Query<T> query{corners, corners.area(), label};
     uint32_t found = kNone;
-    const uint32_t own = shape_of(box.size[0], box.size[1], octaves_);  // where most suppressors are
+    const uint32_t own = key_of(box);  // where most suppressors are
     if (search_shape_of(own, box, query, found)) return found;
+    if (!forest_.empty()) {
+      forest_.find(query, found);
+      if (!want_first && found != kNone) return found;
+    }
+    const bool with_vast = has_vast_ && !is_vast<metric>(query.area);
+    const auto is_other = [&](uint32_t key) { return key != own && (with_vast || !(key & kVast)); };
     if constexpr (metric == Metric::ios) {
       const uint64_t around = tiles_.around(corners, factors_.of_label(label));
       // Much smaller shapes are searched last: there may be many boxes in them that do not overlap the box enough.
       for (const bool smaller : {false, true}) {
         for (uint64_t left = around; left != 0; left &= left - 1) {
-          for (size_t k = static_cast<size_t>(std::countr_zero(left)); k < shapes_.size(); k += 64) {
-            const Shape& shape = shapes_[k];
-            if (shape.key != own && PyramidGeometry<metric>::much_smaller(shape, box) == smaller &&
-                search_shape(shape, box, query, found)) {
-              return found;
-            }
+          const auto k = static_cast<size_t>(std::countr_zero(left));
+          if (k >= shapes_.size()) break;
+          const Shape& shape = shapes_[k];
+          if (is_other(shape.key) && PyramidGeometry<metric>::much_smaller(shape, box) == smaller &&
+              search_shape(shape, box, query, found)) {
+            return found;
           }
         }
       }
@@ -99,7 +112,7 @@ class KeptPyramid {
     }
     if (shapes_.size() <= few_shapes_) {
       for (const Shape& shape : shapes_) {
-        if (shape.key != own && search_shape(shape, box, query, found)) return found;
+        if (is_other(shape.key) && search_shape(shape, box, query, found)) return found;
       }
       return found;
     }
@@ -107,6 +120,7 @@ class KeptPyramid {
       for (uint32_t height = own & 0xffff, h = least_near(height); h <= height + near_; ++h) {
         const uint32_t key = w << 16 | h;
         if (key != own && search_shape_of(key, box, query, found)) return found;
+        if (with_vast && search_shape_of(key | kVast, box, query, found)) return found;
       }
     }
     return found;
@@ -125,20 +139,24 @@ class KeptPyramid {
     uint64_t children;    // those that are occupied
   };
 
+  uint32_t key_of(const Box& box) const { return shape_of(box.size[0], box.size[1], octaves_); }
+
   // The hash of a cell (level 0) or a block; `sum` is that of the shape and the label.
   uint32_t hash_at(uint64_t sum, int level, int64_t x, int64_t y) const {
     return hash_of_sum(sum + static_cast<uint64_t>(level) * factors_.level + static_cast<uint64_t>(x) * factors_.x +
                        static_cast<uint64_t>(y) * factors_.y);
   }
 
-  const Shape& shape_at(const Box& box) {
-    const uint32_t key = shape_of(box.size[0], box.size[1], octaves_);
-    const auto [entry, is_new] = shape_places_.try_emplace(key, static_cast<uint32_t>(shapes_.size()));
-    if (is_new) {
-      shapes_.push_back(geometry_.new_shape(key));
-      shapes_.back().sum = (key >> 16) * factors_.width + (key & 0xffff) * factors_.height;
-    }
-    return shapes_[entry->second];
+  // The shape with a key. Null for a new one if all shapes must be searched and there are too many.
+  const Shape* shape_at(uint32_t key) {
+    const auto found = shape_places_.find(key);
+    if (found != shape_places_.end()) return &shapes_[found->second];
+    if (near_ == kAllGroups && shapes_.size() == tuning::kFewShapes) return nullptr;
+    shape_places_.emplace(key, static_cast<uint32_t>(shapes_.size()));
+    shapes_.push_back(geometry_.new_shape(key));
+    shapes_.back().sum = (key >> 16) * factors_.width + (key & 0xffff) * factors_.height;
+    has_vast_ |= (key & kVast) != 0;
+    return &shapes_.back();
   }
 
   // The most groups of octaves between two sizes of which one is at least `least_iou` times the other.
@@ -156,15 +174,16 @@ class KeptPyramid {
   }
 
   bool search_shape(const Shape& shape, const Box& box, const Query<T>& query, uint32_t& found) const {
+    count_work();
     if (!geometry_.comparable(shape, box)) return false;
-    const detail::CellRange ranges[2] = {geometry_.searched(shape, box, 0), geometry_.searched(shape, box, 1)};
-    const auto few = [&](detail::CellRange range) { return range.last - range.first <= 1; };
+    const CellRange ranges[2] = {geometry_.searched(shape, box, 0), geometry_.searched(shape, box, 1)};
+    const auto few = [&](CellRange range) { return range.last - range.first <= 1; };
     int level = 1;
     while (level < shape.levels && !(few(ranges[0].blocks(level)) && few(ranges[1].blocks(level)))) ++level;
     const uint64_t sum = shape.sum + factors_.of_label(query.label);
     if constexpr (metric == Metric::ios) {
       // First search inside a large box, where all boxes overlap it. Around its border, many may not overlap it enough.
-      const detail::CellRange xs = geometry_.inside(shape, box, 0), ys = geometry_.inside(shape, box, 1);
+      const CellRange xs = geometry_.inside(shape, box, 0), ys = geometry_.inside(shape, box, 1);
       if (level > 1 && xs.first <= xs.last && ys.first <= ys.last &&
           search_blocks({xs, ys, sum, query}, level, found)) {
         return true;
@@ -174,13 +193,13 @@ class KeptPyramid {
   }
 
   struct Search {
-    detail::CellRange xs, ys;  // of cells
+    CellRange xs, ys;  // of cells
     uint64_t sum;              // of the shape and the label
     const Query<T>& query;
   };
 
   bool search_blocks(const Search& search, int level, uint32_t& found) const {
-    const detail::CellRange xs = search.xs.blocks(level), ys = search.ys.blocks(level);
+    const CellRange xs = search.xs.blocks(level), ys = search.ys.blocks(level);
     for (int64_t y = ys.first; y <= ys.last; ++y) {
       for (int64_t x = xs.first; x <= xs.last; ++x) {
         if (search_block(search, level, x, y, found)) return true;
@@ -217,10 +236,12 @@ class KeptPyramid {
   CellFactors factors_;
   KeptChains<T, want_first, metric> chains_;
   std::vector<Shape> shapes_;
+  bool has_vast_ = false;
   std::unordered_map<uint32_t, uint32_t> shape_places_;
   SlotTable<Cell> cells_;
   SlotTable<Block> blocks_;
-  ShapeTiles tiles_;  // of IoS
+  ShapeTiles tiles_;               // of IoS
+  KeptForest<T, metric> forest_;  // of boxes whose shapes are too many
 };
 
 }  // namespace hashnms

@@ -20,6 +20,7 @@ struct OverlapRule {
   double least_iou;
   double least_ios;     // the same of IoS; 0 for other metrics
   Interval sizes[2];    // of the boxes: width and height
+  Interval centers[2];
   bool ordinary_sizes;  // no box is so small or so large that T rounds its area coarsely
 
   static OverlapRule of(Metric metric, double threshold, const Extents& extents) {
@@ -36,7 +37,7 @@ struct OverlapRule {
     const double useful = threshold >= kLeastUseful ? rounded : 0.0;
     const bool is_ios = metric == Metric::ios;
     return {metric,  rounded_down<T>(threshold), is_ios ? 0.0 : useful, is_ios ? useful : 0.0, {widths, heights},
-            ordinary};
+            {extents.centers[0], extents.centers[1]}, ordinary};
   }
 
  private:

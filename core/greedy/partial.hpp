@@ -63,19 +63,23 @@ HASHNMS_INLINE void decide_until(Part& part, RankedBoxes<T>& ranked, RankedBoxes
     const uint32_t found = index.find(box.corners, box.label, prepared, k);
     if (found != kNone && !want_suppressors) return true;
     const bool was_suppressed = part.is_known_suppressed(box.row);
-    const bool is_certain = undecided_index.find(box.corners, box.label, prepared, k) == kNone;
-    if (part.is_known_kept(box.row) || (found == kNone && !was_suppressed && is_certain && !part.is_open(box))) {
+    const bool is_suppressed = found != kNone || was_suppressed;
+    const bool is_known_kept = part.is_known_kept(box.row), is_open = !is_known_kept && part.is_open(box);
+    // An open box that no kept one suppresses is undecided anyway, so there is no search then: the undecided boxes may
+    // overlap each other, and very many may be near.
+    const bool is_searched = !is_known_kept && (is_suppressed || !is_open);
+    const bool is_certain = is_searched && undecided_index.find(box.corners, box.label, prepared, k) == kNone;
+    if (is_known_kept || (!is_suppressed && is_certain)) {
       ranked.keep(box);
       index.add(box.corners, box.label, prepared, k);
       part.suppressors.set(box.row, box.row);
       return true;
     }
-    if (found != kNone && !was_suppressed && is_certain && !part.is_open(box)) {
+    if (found != kNone && !was_suppressed && is_certain && !is_open) {
       part.suppressors.set(box.row, ranked.rows[found]);
       return true;
     }
     if (found != kNone) part.removals.push_back({box.row, ranked.rows[found]});
-    const bool is_suppressed = found != kNone || was_suppressed;
     if (is_suppressed && is_certain) return true;
     part.leave_undecided(box);
     if (is_suppressed) return true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "boxes/box.hpp"
 #include "boxes/input.hpp"
@@ -21,7 +22,7 @@ template <class T>
 inline constexpr size_t kFewRanked = tuning::kFewBytesRanked / sizeof(T);
 
 // Kept boxes are found by a list while they are few, then by a grid or a pyramid. The pyramid is used if the threshold
-// is low, the metric is IoS, some areas are rounded coarsely, or some boxes are too far from the origin for their size.
+// is low, the metric is IoS, some areas are rounded coarsely, some are vast, or some boxes are too far from the origin.
 template <class T>
 struct Plan {
   OverlapRule<T> rule;
@@ -33,7 +34,7 @@ struct Plan {
   static Plan of(const Input<T, Score>& input, Metric metric, double threshold, const Extents& extents) {
     Plan plan{OverlapRule<T>::of(metric, threshold, extents), false, {}, tuning::kFewKeptForPyramid};
     if (input.count <= kFewRanked<T>) return plan;  // they need no index
-    if (plan.rule.ordinary_sizes && plan.rule.least_iou > tuning::kLeastIouOfGrid) {
+    if (plan.rule.ordinary_sizes && plan.rule.least_iou > tuning::kLeastIouOfGrid && !has_vast(input, extents)) {
       plan.uses_grid = all_near(input, extents, GridGeometry(plan.rule.least_iou));
     }
     if (plan.uses_grid) {
@@ -46,12 +47,22 @@ struct Plan {
   }
 
  private:
+  // Whether many boxes are vast, judged by a sample. The grid would compare them with each other.
+  template <class Score>
+  static bool has_vast(const Input<T, Score>& input, const Extents& extents) {
+    const double greatest_area = extents.sizes[0].greatest * extents.sizes[1].greatest;
+    if (!(greatest_area > std::numeric_limits<T>::max() / 2)) return false;
+    size_t vast = 0;
+    for (size_t k = 0; k < 1024; ++k) vast += is_vast<Metric::iou>(input.corners(input.sampled_row(k)).area());
+    return vast > 1;
+  }
+
   // Whether all boxes are near enough to the origin for a grid: by the least size and the farthest centre of all, or,
   // if that is too strict, box by box.
   template <class Score>
   static bool all_near(const Input<T, Score>& input, const Extents& extents, const GridGeometry& geometry) {
     const auto near = [&](const Interval& sizes, const Interval& centers) {
-      return geometry.covers(sizes.least, std::max(std::abs(centers.least), std::abs(centers.greatest)));
+      return geometry.covers(sizes.least, centers.farthest());
     };
     if (near(extents.sizes[0], extents.centers[0]) && near(extents.sizes[1], extents.centers[1])) return true;
     for (size_t row = 0; row < input.count; ++row) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "boxes/box.hpp"
+#include "boxes/cells.hpp"
 #include "boxes/metric.hpp"
 #include "greedy/overlap_rule.hpp"
 #include "greedy/pyramid_shapes.hpp"
@@ -24,21 +25,6 @@ struct BoxGeometry {
         center{0.5 * box.x1 + 0.5 * box.x2, 0.5 * box.y1 + 0.5 * box.y2} {}
 };
 
-// A range of cells or blocks along an axis.
-struct CellRange {
-  int64_t first, last;
-
-  CellRange blocks(int level) const { return {first >> 3 * level, last >> 3 * level}; }
-};
-
-// The cell of a position. Beyond 2^62 all positions share a cell, which only makes cells larger.
-inline int64_t cell_at(double position, double inverse_pitch) {
-  constexpr double kLargest = std::numeric_limits<double>::max();
-  const double cell = std::clamp(std::clamp(position, -kLargest, kLargest) * inverse_pitch, -0x1p62, 0x1p62);
-  const auto truncated = static_cast<int64_t>(cell);
-  return truncated - (static_cast<double>(truncated) > cell);
-}
-
 // Which of the children of a block, row by row, lie in the ranges.
 inline uint64_t children_within(int64_t block_x, int64_t block_y, CellRange xs, CellRange ys) {
   const auto inside = [](int64_t block, CellRange range) {
@@ -52,7 +38,7 @@ inline uint64_t children_within(int64_t block_x, int64_t block_y, CellRange xs, 
 }  // namespace detail
 
 struct PyramidShape {
-  uint32_t key;                  // see shape_of()
+  uint32_t key;                  // see shape_of() and kVast
   double least[2], greatest[2];  // sizes: width and height
   double inverse_pitch[2];       // of cells, see new_shape()
   int levels;                    // of blocks
@@ -69,6 +55,7 @@ class PyramidGeometry {
         reach_((1.0 - least_iou_) / (1.0 + least_iou_)),
         least_ios_(rule.least_ios),
         greatest_{rule.sizes[0].greatest, rule.sizes[1].greatest},
+        farthest_{rule.centers[0].farthest(), rule.centers[1].farthest()},
         ordinary_sizes_(rule.ordinary_sizes),
         octaves_(octaves) {}
 
@@ -79,13 +66,18 @@ class PyramidGeometry {
     // Cells are as large as the smallest box, or smaller if only boxes with near centres can overlap enough.
     const int finer = reach_ > 0.5 ? 0 : -std::ilogb(reach_) - 1;
     for (int axis = 0; axis < 2; ++axis) {
-      const int group = static_cast<int>(axis == 0 ? key >> 16 : key & 0xffff);
+      const int group = static_cast<int>(axis == 0 ? key >> 16 : key & (kVast - 1));
       const int octave = group * octaves_ + kLeastOctave;
       shape.least[axis] = group == 0 ? 0.0 : std::ldexp(1.0, octave);
-      shape.greatest[axis] = std::min(std::ldexp(1.0, octave + octaves_), std::numeric_limits<double>::max());
-      shape.inverse_pitch[axis] = std::ldexp(1.0, std::min(finer - octave, 1022));
+      shape.greatest[axis] = std::ldexp(1.0, octave + octaves_);  // infinite for the largest: their size may be
+      // No box lies farther out than 2^53 times its size, so cells that much finer still have numbers of their own.
+      const int most_finer = farthest_[axis] > 0 ? std::max(6, 59 + octave - std::ilogb(farthest_[axis])) : finer;
+      shape.inverse_pitch[axis] = std::ldexp(1.0, std::min(std::min(finer, most_finer) - octave, 1022));
       const double largest = std::min(greatest_[axis], shape.greatest[axis] / least_iou_);
-      cells = std::max(cells, (largest + shape.greatest[axis]) * reach_ * shape.inverse_pitch[axis] + 1.0);
+      // For the rounding of centres, which are at most 2^53 times as far away as the box is large.
+      const double margin = std::min(farthest_[axis] * 0x1p-50, 8.0 * largest);
+      const double widest = (largest + shape.greatest[axis]) * reach_ + margin;
+      cells = std::max(cells, widest * shape.inverse_pitch[axis] + 1.0);
     }
     shape.levels = 1;  // more if a search would go through more than two blocks a side
     while (std::ldexp(1.0, 3 * shape.levels) < cells && shape.levels < kMostLevels) ++shape.levels;
@@ -99,35 +91,39 @@ class PyramidGeometry {
   // Whether the sizes alone let a box of the shape suppress the box.
   bool comparable(const PyramidShape& shape, const detail::BoxGeometry& box) const {
     const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
-    const double greatest_area = shape.greatest[0] * shape.greatest[1];
     const bool area_is_coarse = !(area >= 0x1p-900 && area <= 0x1p900);  // it may be rounded coarsely
     if constexpr (metric == Metric::ios) {
-      const double most = std::min(box.size[0], shape.greatest[0]) * std::min(box.size[1], shape.greatest[1]);
-      return area_is_coarse | (least_area < 0x1p-900) | (most >= std::min(area, least_area) * least_ios_);
+      return area_is_coarse | (least_area < 0x1p-900) |
+             (most_shared(shape, box) >= std::min(area, least_area) * least_ios_);
     }
     return (box.size[0] * least_iou_ <= shape.greatest[0]) & (shape.least[0] * least_iou_ <= box.size[0]) &
            (box.size[1] * least_iou_ <= shape.greatest[1]) & (shape.least[1] * least_iou_ <= box.size[1]) &
-           (area_is_coarse | ((area * least_iou_ <= greatest_area) & (least_area * least_iou_ <= area)));
+           (area_is_coarse | (std::max(area, least_area) * least_iou_ <= most_shared(shape, box)));
   }
 
   // The cells along an axis where the centre of such a box can lie.
-  detail::CellRange searched(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) const {
+  CellRange searched(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) const {
     // Both centres, and the distance added to one, have relative rounding errors of at most 2^-53.
     const double apart = most_apart(shape, box, axis);
     const double reach = apart + (std::abs(box.center[axis]) + apart) * 0x1p-51;
-    return {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
-            detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
+    return {cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]),
+            cell_at(box.center[axis] + reach, shape.inverse_pitch[axis])};
   }
 
   // The cells of centres of boxes of the shape that lie inside the box.
-  static detail::CellRange inside(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) {
+  static CellRange inside(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) {
     const double reach = 0.5 * box.size[axis] - 0.5 * shape.greatest[axis];
-    return {detail::cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]) + 1,
-            detail::cell_at(box.center[axis] + reach, shape.inverse_pitch[axis]) - 1};
+    return {cell_at(box.center[axis] - reach, shape.inverse_pitch[axis]) + 1,
+            cell_at(box.center[axis] + reach, shape.inverse_pitch[axis]) - 1};
   }
 
  private:
   static constexpr int kMostLevels = 21;  // 8^21 cells are all there are
+
+  // The largest intersection.
+  static double most_shared(const PyramidShape& shape, const detail::BoxGeometry& box) {
+    return std::min(box.size[0], shape.greatest[0]) * std::min(box.size[1], shape.greatest[1]);
+  }
 
   // How far the centres can be apart along an axis.
   double most_apart(const PyramidShape& shape, const detail::BoxGeometry& box, int axis) const {
@@ -144,15 +140,15 @@ class PyramidGeometry {
     return metric == Metric::diou ? std::min(most, most_between(shape, box)) : most;
   }
 
-  // The same along any axis: DIoU > t needs d2 / c2 < IoU - t, and IoU is at most the smaller area over the larger one.
-  // Without this limit, a large box would search all small boxes in it, although only those near its centre can overlap
-  // it enough. The result is increased a little, for rounding. There is no limit if squares or areas may be rounded
-  // coarsely.
+  // The same along any axis: DIoU > t needs d2 / c2 < IoU - t, and IoU is at most the largest intersection over the
+  // least union. Without this limit, a large box would search all small boxes in it, and needles all that they cross,
+  // although only those near its centre can overlap it enough. The result is increased a little, for rounding. There is
+  // no limit if squares or areas may be rounded coarsely.
   double most_between(const PyramidShape& shape, const detail::BoxGeometry& box) const {
     const double width = box.size[0] + shape.greatest[0], height = box.size[1] + shape.greatest[1];
     const double area = box.size[0] * box.size[1], least_area = shape.least[0] * shape.least[1];
-    const double greatest_area = shape.greatest[0] * shape.greatest[1];
-    const double most_iou = std::min(area, greatest_area) / std::max(area, least_area);
+    const double shared = most_shared(shape, box);
+    const double most_iou = shared / std::max({area, least_area, area + least_area - shared});
     const double penalty = std::max(std::min(most_iou, 1.0) * (1.0 + 0x1p-10) - least_iou_, 0x1p-200);
     const double between = std::sqrt(penalty * (width * width + height * height)) * (1.0 + 0x1p-10);
     const bool is_known = ordinary_sizes_ && between >= 0x1p-400 && between <= 0x1p400 && least_area >= 0x1p-900;
@@ -161,7 +157,7 @@ class PyramidGeometry {
 
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  double least_iou_, reach_, least_ios_, greatest_[2];
+  double least_iou_, reach_, least_ios_, greatest_[2], farthest_[2];
   bool ordinary_sizes_;
   int octaves_;
 };

@@ -28,6 +28,9 @@ inline uint32_t shape_of(double width, double height, int octaves) {
   return group(width) << 16 | group(height);
 }
 
+// Vast boxes (boxes/metric.hpp) have shapes of their own, so that they are not compared with each other.
+inline constexpr uint32_t kVast = 1u << 15;
+
 struct PyramidShapes {
   int octaves = 1;              // of sizes that are treated alike,
   size_t count = 1;             // and how many shapes that gives, about, up to tuning::kFewShapes
@@ -35,15 +38,15 @@ struct PyramidShapes {
 
   // Chooses the least number of octaves with which a sample of the boxes has few shapes, because a search goes through
   // all shapes near its own. The number is limited so that the boxes of a shape have similar sizes: by the octaves
-  // between two boxes that can overlap enough. If least_iou is 0, there is no limit.
+  // between two boxes that can overlap enough, and by kMostOctaves.
   template <class T, class Score>
   static PyramidShapes in(const Input<T, Score>& input, double least_iou) {
-    const double most_octaves = std::max(1.0, std::floor(-std::log2(least_iou)));
+    const double most_octaves = std::clamp(std::floor(-std::log2(least_iou)), 1.0, double{tuning::kMostOctaves});
     constexpr size_t kSample = 1024;
     std::vector<Corners<T>> boxes;
     for (size_t k = 0; k < kSample; ++k) {
       const Corners<T> box = input.corners(input.sampled_row(k));
-      if (box.has_area()) boxes.push_back(box);
+      if (box.area() > 0) boxes.push_back(box);
     }
     PyramidShapes shapes;
     shapes.tile[0] = tile_of(boxes, [](const Corners<T>& box) { return double(box.x2) - double(box.x1); });

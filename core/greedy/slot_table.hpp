@@ -10,6 +10,7 @@
 #include "greedy/cell_hash.hpp"
 #include "support/dispatch.hpp"
 #include "support/large_array.hpp"
+#include "support/work.hpp"
 
 namespace hashnms {
 
@@ -20,6 +21,7 @@ class SlotTable {
   // Null if there is none.
   HASHNMS_INLINE const Slot* find(uint32_t hash) const {
     for (size_t place = place_of(hash);; place = following(place)) {
+      count_work();
       const Slot& slot = slots_[place];
       if (slot.head == 0) return nullptr;
       if (slot.hash == hash) return &slot;

@@ -130,6 +130,9 @@ class JoinTree {
 
   size_t leaves() const { return leaves_.size(); }
 
+  // The first rank that overlaps a box, if that is less than `before`, else that.
+  uint32_t first(const Corners<T>& box, uint32_t before) const { return first_in(root_, box, before); }
+
   // Calls use(rank, first) for each box of a leaf: `first` is the best rank that overlaps it, or its own.
   template <class Use>
   void for_each_first(size_t number, const Use& use) const {

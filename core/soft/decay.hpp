@@ -79,9 +79,10 @@ struct LinearDecay {
   Score exactly(double iou) const {
     return static_cast<Score>(iou < 1.0 ? 1.0 - iou : 0.0);
   }
+  // 1 minus less than half of a last place is 1.
   template <class T, class Score>
   T harmless() const {
-    return rounded_down<T>(threshold);
+    return rounded_down<T>(std::max(threshold, sizeof(Score) == 4 ? 0x1p-26 : 0x1p-55));
   }
 
   template <class T>

@@ -27,7 +27,8 @@ inline constexpr double kLeastIouOfGrid = 0.34;    // above: the grid; below: th
 inline constexpr size_t kFewKeptForGrid = 64;      // kept boxes up to which the list is faster than the grid
 inline constexpr size_t kFewKeptForPyramid = 512;  // and than the pyramid: this many,
 inline constexpr size_t kFewKeptPerShape = 32;     // or this many for each shape, if that is more
-inline constexpr size_t kFewShapes = 64;           // shapes that a pyramid should have at most
+inline constexpr size_t kFewShapes = 64;           // shapes that a pyramid should have at most,
+inline constexpr int kMostOctaves = 4;             // each of so many octaves at most
 inline constexpr double kUsualSizesPerTile = 2;    // of the tiles of greedy/shape_tiles.hpp
 // python -m benchmarks.nms --labels
 inline constexpr size_t kManyForLabels = size_t(1) << 13;      // from here on, label by label can be faster:

@@ -324,8 +324,8 @@ def weighted_boxes_fusion(
     Boxes are taken by decreasing score times weight. A box joins the cluster of its label and image whose fused box has
     the highest IoU with it, if that IoU is above the threshold; of equals, the earlier cluster. Otherwise it starts a
     new cluster. The fused box of a cluster is the score-weighted mean of its boxes and moves with each box that joins.
-    For boxes in [0, 1], clusters and boxes are those of ensemble-boxes 1.0.9, which rounds sums to float32; otherwise
-    sums are doubles. The cost is O(N log N) for sorting and about O(N) for the rest.
+    For boxes in [0, 1], clusters and boxes are those of ensemble-boxes 1.0.9, so sums are rounded as float32 numbers;
+    otherwise sums are doubles. The cost is O(N log N) for sorting and about O(N) for the rest.
 
     Args:
         boxes: (N, 4), the boxes of all models and images, see `hnms` for the types. Any coordinates; nothing is
@@ -396,6 +396,7 @@ def fuse_on_host(
     model_array = _validate.models_array(models, len(box_array))
     weight_array = _validate.weights_array(weights, model_array)
     _validate.valid_numbers(box_array, score_array, box_format)
+    _validate.scores_from_0(score_array)
     taking_part = np.flatnonzero(score_array.astype(np.float64) >= score_threshold)
     some_labels, some_images = (
         None if values is None else values[taking_part] for values in (label_array, image_array)

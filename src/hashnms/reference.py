@@ -295,12 +295,12 @@ def weighted_boxes_fusion(
 
     Boxes are xyxy, and each box has a weight. By decreasing weighted score, a box joins the cluster whose fused box has
     the highest IoU with it above the threshold; otherwise it starts a new cluster. In a cluster whose first box is
-    within [0, 1], sums are rounded to float32. Returns the rows of each cluster, in the order they joined, and the
+    within [0, 1], sums are rounded to 24 bits, as float32 numbers are. Returns the rows of each cluster, in the order they joined, and the
     fused boxes.
     """
     rows, weighted = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores, np.float64) * weights
     members: list[list[int]] = []
-    fused, sums = np.zeros((0, 4)), list[Any]()
+    fused, sums, digits = np.zeros((0, 4)), list[Any](), list[int]()
     for i in np.argsort(-weighted, kind="stable").tolist():
         iou = np.nan_to_num(_iou(rows[i], fused), nan=0.0)
         iou[[labels[group[0]] != labels[i] for group in members]] = 0.0
@@ -308,15 +308,22 @@ def weighted_boxes_fusion(
         if best < 0 or not iou[best] > iou_threshold:
             members.append([i])
             is_narrow = bool((rows[i] >= 0).all() and (rows[i] <= 1).all())
-            sums.append((weighted[i] * rows[i]).astype(np.float32 if is_narrow else np.float64))
+            digits.append(24 if is_narrow else 53)
+            sums.append(_rounded(weighted[i] * rows[i], digits[-1]))
             fused = np.vstack([fused, rows[i]])
             continue
         members[best].append(i)
-        sums[best] = (sums[best] + weighted[i] * rows[i]).astype(sums[best].dtype)
+        sums[best] = _rounded(sums[best] + weighted[i] * rows[i], digits[best])
         total = sum(weighted[members[best]].tolist())
         if total > 0:
-            fused[best] = (sums[best].astype(np.float64) / total).astype(sums[best].dtype)
+            fused[best] = _rounded(sums[best] / total, digits[best])
     return members, fused
+
+
+def _rounded(values: Any, digits: int) -> Any:
+    """Doubles rounded to this many binary digits, ties to even."""
+    mantissas, exponents = np.frexp(values)
+    return np.ldexp(np.rint(np.ldexp(mantissas, digits)), exponents - digits)
 
 
 def of_images(
