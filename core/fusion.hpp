@@ -95,7 +95,7 @@ std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
   const LabelGroups groups(rows_with(input.scores, input.count, [](Score) { return true; }), input.labels);
   size_t most = 0;
   for (size_t group = 0; group < groups.count(); ++group) most = std::max(most, groups.size(group));
-  FusedBoxes fused(iou_threshold, extents.sizes, most);
+  FusedBoxes fused(iou_threshold, extents, most);
   LargeArray<detail::ClusterSums> sums(most);
   for (size_t group = 0; group < groups.count(); ++group) {
     Claims<Score> claims(groups.size(group));

@@ -17,6 +17,7 @@
 
 #include "boxes/box.hpp"
 #include "boxes/cells.hpp"
+#include "boxes/scan.hpp"
 #include "support/dispatch.hpp"
 #include "support/large_array.hpp"
 #include "support/seeds.hpp"
@@ -29,13 +30,15 @@ class FusedBoxes {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // For up to `most` clusters; `sizes` are the widths and the heights of boxes.
-  FusedBoxes(double iou_threshold, const Interval sizes[2], size_t most)
+  // For up to `most` clusters of boxes with these extents.
+  FusedBoxes(double iou_threshold, const Extents& extents, size_t most)
       : threshold_(iou_threshold), finer_(finer_for(iou_threshold)), boxes_(most), filed_(most) {
     for (int axis = 0; axis < 2; ++axis) {
-      if (!(sizes[axis].least <= sizes[axis].greatest)) continue;  // no box has a size
-      first_octave_[axis] = exponent_of(sizes[axis].least);
-      octaves_[axis] = exponent_of(sizes[axis].greatest) - first_octave_[axis] + 1;
+      const auto [least, greatest] = extents.sizes[axis];
+      farthest_[axis] = std::max(extents.centers[axis].farthest(), std::numeric_limits<double>::min());
+      if (!(least <= greatest)) continue;  // no box has a size
+      first_octave_[axis] = exponent_of(least);
+      octaves_[axis] = exponent_of(greatest) - first_octave_[axis] + 1;
     }
     shape_places_ = LargeArray<uint32_t>(static_cast<size_t>(octaves_[0] * octaves_[1]), Filled::with_zeros);
   }
@@ -161,8 +164,8 @@ class FusedBoxes {
 
   static int exponent_of(double size) { return static_cast<int>(std::bit_cast<uint64_t>(size) >> 52 & 0x7ff) - 1023; }
 
-  // Cells are as large as the smallest box of their shape, or 2^finer times smaller: at high thresholds, only boxes with
-  // near centres overlap enough.
+  // Cells are as large as the smallest box of their shape, or 2^finer times smaller: at high thresholds, only boxes
+  // with near centres overlap enough.
   static int finer_for(double iou_threshold) {
     const double reach = (1.0 - iou_threshold) / (1.0 + iou_threshold);
     return std::clamp(-std::ilogb(std::max(reach, 0x1p-8)) - 2, 0, 6);
@@ -259,7 +262,9 @@ class FusedBoxes {
       const int exponent = first_octave_[axis] + octave;
       shape.least[axis] = octave == 0 ? 0.0 : std::ldexp(1.0, exponent);
       shape.greatest[axis] = exponent >= 1023 ? std::numeric_limits<double>::max() : std::ldexp(1.0, exponent + 1);
-      shape.inverse_pitch[axis] = std::ldexp(1.0, std::min(finer_ - exponent, 1022));
+      // Not finer than centres are rounded: a search would reach over many cells.
+      const int finer = std::clamp(50 + exponent - std::ilogb(farthest_[axis]), 0, finer_);
+      shape.inverse_pitch[axis] = std::ldexp(1.0, std::min(finer - exponent, 1022));
       first_used_[axis] = std::min(first_used_[axis], octave);
       last_used_[axis] = std::max(last_used_[axis], octave);
     }
@@ -362,7 +367,8 @@ class FusedBoxes {
   }
 
   double threshold_;
-  int finer_;  // see finer_for()
+  int finer_;                                       // see finer_for()
+  double farthest_[2];                              // the farthest centres from 0
   int first_octave_[2] = {}, octaves_[2] = {1, 1};  // of sizes
   size_t size_ = 0;
   LargeArray<Box> boxes_;

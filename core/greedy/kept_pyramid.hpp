@@ -194,7 +194,7 @@ class KeptPyramid {
 
   struct Search {
     CellRange xs, ys;  // of cells
-    uint64_t sum;              // of the shape and the label
+    uint64_t sum;      // of the shape and the label
     const Query<T>& query;
   };
 
@@ -240,7 +240,7 @@ class KeptPyramid {
   std::unordered_map<uint32_t, uint32_t> shape_places_;
   SlotTable<Cell> cells_;
   SlotTable<Block> blocks_;
-  ShapeTiles tiles_;               // of IoS
+  ShapeTiles tiles_;              // of IoS
   KeptForest<T, metric> forest_;  // of boxes whose shapes are too many
 };
 

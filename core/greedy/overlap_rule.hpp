@@ -18,8 +18,8 @@ struct OverlapRule {
   // too low to limit sizes. It is also 0 for IoS, where a small box may lie in any large one. Then it is only certain
   // that the boxes intersect.
   double least_iou;
-  double least_ios;     // the same of IoS; 0 for other metrics
-  Interval sizes[2];    // of the boxes: width and height
+  double least_ios;   // the same of IoS; 0 for other metrics
+  Interval sizes[2];  // of the boxes: width and height
   Interval centers[2];
   bool ordinary_sizes;  // no box is so small or so large that T rounds its area coarsely
 
@@ -36,8 +36,13 @@ struct OverlapRule {
     const double rounded = least * (1.0 - 64.0 * std::numeric_limits<T>::epsilon());
     const double useful = threshold >= kLeastUseful ? rounded : 0.0;
     const bool is_ios = metric == Metric::ios;
-    return {metric,  rounded_down<T>(threshold), is_ios ? 0.0 : useful, is_ios ? useful : 0.0, {widths, heights},
-            {extents.centers[0], extents.centers[1]}, ordinary};
+    return {metric,
+            rounded_down<T>(threshold),
+            is_ios ? 0.0 : useful,
+            is_ios ? useful : 0.0,
+            {widths, heights},
+            {extents.centers[0], extents.centers[1]},
+            ordinary};
   }
 
  private:

@@ -1,5 +1,5 @@
-// Counts the work of a call for tests/core/work.cpp: pairs of boxes tested, cells and nodes searched. Other builds count
-// nothing.
+// Counts the work of a call for tests/core/work.cpp: pairs of boxes tested, cells and nodes searched. Other builds
+// count nothing.
 #pragma once
 
 #include <cstdint>

@@ -325,7 +325,8 @@ def weighted_boxes_fusion(
     the highest IoU with it, if that IoU is above the threshold; of equals, the earlier cluster. Otherwise it starts a
     new cluster. The fused box of a cluster is the score-weighted mean of its boxes and moves with each box that joins.
     For boxes in [0, 1], clusters and boxes are those of ensemble-boxes 1.0.9, so sums are rounded as float32 numbers;
-    otherwise sums are doubles. The cost is O(N log N) for sorting and about O(N) for the rest.
+    otherwise sums are doubles. The cost is O(N log N) for sorting and about O(N) for the rest. At thresholds
+    below about 0.1, boxes of very different sizes are compared with most clusters: in the worst case O(N**2).
 
     Args:
         boxes: (N, 4), the boxes of all models and images, see `hnms` for the types. Any coordinates; nothing is

@@ -172,9 +172,9 @@ def nms(
 
     Boxes are taken by decreasing score. A box is kept unless its IoU with a kept box is above the threshold. A grid of
     cells finds the kept boxes near a box, so not all pairs are compared. The cost is O(N log N) for sorting and O(N)
-    for the rest at any fixed threshold above 1/1024 (docs/explanation/nms.md names three exceptions). At lower
-    thresholds, boxes of all sizes can overlap enough, and the cost grows with the number of different sizes. With
-    `metric="ios"` it does so at any threshold.
+    for the rest at any fixed threshold above 1/1024 (docs/explanation/nms.md names two exceptions). At lower
+    thresholds, and with `metric="ios"` at any, boxes of all sizes can overlap enough: the cost is near linear on all
+    boxes that were tried except one, without a proof.
 
     Args:
         boxes: (N, 4), see `hnms` for the types.

@@ -1,6 +1,7 @@
 // Prints how much work the functions of the core do on boxes of every exponent: lines of function, type of numbers,
-// kind of boxes, count, steps. Steps are counted (support/work.hpp), not timed. Compiled with UndefinedBehaviorSanitizer,
-// it also shows that no calculation with cells overflows. tests/test_growth.py compiles and runs it.
+// kind of boxes, count, steps. Steps are counted (support/work.hpp), not timed. Compiled with
+// UndefinedBehaviorSanitizer, it also shows that no calculation with cells overflows. tests/test_growth.py compiles and
+// runs it.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,7 +11,6 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "fusion.hpp"
@@ -74,9 +74,8 @@ std::vector<Kind> kinds() {
   };
   for (const double octaves : {10.0, 0.12 * kMost, 0.48 * kMost}) {
     const std::string of = " 2^" + std::to_string(static_cast<int>(octaves));
-    add("concentric" + of, [=](Random& random, size_t, size_t) {
-      return Box{0, 0, random.power(octaves), random.power(octaves)};
-    });
+    add("concentric" + of,
+        [=](Random& random, size_t, size_t) { return Box{0, 0, random.power(octaves), random.power(octaves)}; });
     add("scattered" + of, [=](Random& random, size_t, size_t count) {
       Box box = ordinary(random, 0, count);
       box.width = random.power(octaves), box.height = random.power(octaves);
@@ -187,17 +186,15 @@ struct Scene {
     const auto number = [kLargest](double value) { return static_cast<T>(std::clamp(value, -kLargest, kLargest)); };
     for (size_t place = 0; place < count; ++place) {
       const Box box = kind.box(random, place, count);
-      for (const double corner : {box.x - box.width / 2, box.y - box.height / 2, box.x + box.width / 2,
-                                  box.y + box.height / 2}) {
+      for (const double corner :
+           {box.x - box.width / 2, box.y - box.height / 2, box.x + box.width / 2, box.y + box.height / 2}) {
         boxes.push_back(number(corner));
       }
       scores.push_back(static_cast<T>(random()));
       open[place] = random() < 0.5;
     }
   }
-  Input<T, T> input() const {
-    return {boxes.data(), BoxFormat::xyxy, scores.data(), nullptr, nullptr, scores.size()};
-  }
+  Input<T, T> input() const { return {boxes.data(), BoxFormat::xyxy, scores.data(), nullptr, nullptr, scores.size()}; }
 };
 
 template <class T>
@@ -226,9 +223,8 @@ std::vector<Function<T>> functions() {
                        with.suppressor = suppressor.data();
                        nms(scene.input(), with, 1);
                      }});
-      all.push_back({"partial_nms half open " + name, [=](const Scene<T>& scene) {
-                       partial_nms(scene.input(), options, scene.open.get(), nullptr);
-                     }});
+      all.push_back({"partial_nms half open " + name,
+                     [=](const Scene<T>& scene) { partial_nms(scene.input(), options, scene.open.get(), nullptr); }});
       all.push_back({"partial_nms open " + name, [=](const Scene<T>& scene) {
                        const std::unique_ptr<bool[]> open(new bool[scene.scores.size()]);
                        std::fill_n(open.get(), scene.scores.size(), true);
@@ -256,25 +252,32 @@ std::vector<Function<T>> functions() {
   return all;
 }
 
-// Arguments: a part of the functions' names, a part of the kinds' names, the most steps a box, counts.
+// What is wanted: the most steps a box, the counts of boxes, and the names of functions, or none for all.
+struct Wanted {
+  uint64_t most;
+  std::vector<size_t> counts;
+  std::vector<std::string> names;
+
+  bool has(const std::string& name) const {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  }
+};
+
 template <class T>
-void run(const char* type, std::string_view function_part, std::string_view kind_part, uint64_t most,
-         const std::vector<size_t>& counts) {
+void run(const char* type, const Wanted& wanted) {
   const auto all = functions<T>();
   for (const Kind& kind : kinds<T>()) {
-    if (std::string_view(kind.name).find(kind_part) == std::string_view::npos) continue;
-    for (const size_t count : counts) {
+    for (const size_t count : wanted.counts) {
       const Scene<T> scene(kind, count);
       for (const Function<T>& function : all) {
-        if (function.name.find(function_part) == std::string::npos) continue;
-        work_done = 0, work_limit = most * count;
+        if (!wanted.has(function.name)) continue;
+        work_done = 0, work_limit = wanted.most * count;
         try {
           function.call(scene);
         } catch (const TooMuchWork&) {
         }
         std::printf("%s\t%s\t%s\t%zu\t%llu\n", function.name.c_str(), type, kind.name, count,
                     static_cast<unsigned long long>(work_done));
-        std::fflush(stdout);
       }
     }
   }
@@ -283,10 +286,14 @@ void run(const char* type, std::string_view function_part, std::string_view kind
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 5) return std::fprintf(stderr, "need: function kind most count...\n"), 2;
-  std::vector<size_t> counts;
-  for (int k = 4; k < count; ++k) counts.push_back(std::strtoull(arguments[k], nullptr, 10));
-  const uint64_t most = std::strtoull(arguments[3], nullptr, 10);
-  run<float>("float32", arguments[1], arguments[2], most, counts);
-  run<double>("float64", arguments[1], arguments[2], most, counts);
+  if (count < 3) return std::fprintf(stderr, "need: most_steps_per_box count[,count] [function ...]\n"), 2;
+  Wanted wanted{std::strtoull(arguments[1], nullptr, 10), {}, {}};
+  for (const char* at = arguments[2]; *at != 0;) {
+    char* end = nullptr;
+    wanted.counts.push_back(std::strtoull(at, &end, 10));
+    at = end + (*end == ',');
+  }
+  for (int k = 3; k < count; ++k) wanted.names.emplace_back(arguments[k]);
+  run<float>("float32", wanted);
+  run<double>("float64", wanted);
 }
