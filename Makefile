@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f -not -name '*.pyc')
-CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp)
+CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp tests/core/*.cpp)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-oldest sanitize lint docs format bench bench-quick stub clean
