@@ -17,14 +17,16 @@ class Calls:
     def __init__(self) -> None:
         self.got: dict[str, list[int]] = defaultdict(list)
         self.returned: dict[str, list[int]] = defaultdict(list)
-        self.gathered: list[int] = []  #: rows of the tables that the caller has read, dataset by dataset
+        self.gathered: dict[str, list[int]] = defaultdict(
+            list
+        )  #: rows that the caller read, of what a function returned
 
 
 class Blocks:
     """The methods of `ray.data.Dataset` that `hashnms.cluster` calls."""
 
-    def __init__(self, tables: Iterable[pa.Table], calls: Calls) -> None:
-        self.tables, self.calls = list(tables), calls
+    def __init__(self, tables: Iterable[pa.Table], calls: Calls, made_by: str = "") -> None:
+        self.tables, self.calls, self.made_by = list(tables), calls, made_by
 
     def materialize(self) -> Blocks:
         return self
@@ -39,7 +41,7 @@ class Blocks:
         return Blocks([table for blocks in (self, *others) for table in blocks.tables], self.calls)
 
     def to_arrow_refs(self) -> list[pa.Table]:
-        self.calls.gathered.append(self.count())
+        self.calls.gathered[self.made_by].append(self.count())
         return self.tables
 
     def map_batches(self, function: Any, *, batch_format: str, batch_size: int | None) -> Blocks:
@@ -69,7 +71,7 @@ class Blocks:
             several = list(result) if isinstance(result, GeneratorType) else [result]
             self.calls.returned[name] += map(len, several)
             results += several
-        return Blocks(results, self.calls)
+        return Blocks(results, self.calls, name)
 
 
 def instead_of_ray(monkeypatch: pytest.MonkeyPatch, *modules: Any) -> Callable[[pa.Table, int], Blocks]:

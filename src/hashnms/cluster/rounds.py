@@ -56,7 +56,8 @@ def nms(dataset: Any, step: Nms, of: Scene, found: Survey) -> Any:
     """Decide boxes by place while that helps, otherwise by rank, until the rest can be gathered."""
     kept, before = [], np.inf  # the last round by place
     while found.count > of.gather:
-        tiles, part = found.tiles(step, of) if found.count < USEFUL * before else None, None
+        has_one = found.count <= of.most_at_once  # a tile with all boxes, which decides them
+        tiles, part = found.tiles(step, of) if has_one or found.count < USEFUL * before else None, None
         if tiles is not None:
             before, part = found.count, _by_place(dataset, step, of, tiles)
         decided, dataset, found = part or _by_rank(dataset, step, of, found)
@@ -235,8 +236,8 @@ def _below(table: pa.Table, step: Nms, of: Scene, last: Rank, kept: Any) -> pa.T
     table = table.filter(pa.array(~_are_down_to(last, table, of)))
     best = ray.get(kept)
     both = pa.concat_tables([best, table.select(of.keys)])
-    arrays, are_kept = of.arrays(both), np.arange(len(both)) < len(best)
-    how = {**_how(step, of), "labels": arrays.labels, "open": ~are_kept, "kept": are_kept}
+    arrays, is_open = of.arrays(both), np.arange(len(both)) >= len(best)  # the kept ones are before all others
+    how = {**_how(step, of), "labels": arrays.labels, "open": is_open}
     with located(both, of.columns, of.row):
         status = partial_nms(arrays.boxes, arrays.scores, step.iou_threshold, **how)
     return table.filter(pa.array(status[len(best) :] != Status.SUPPRESSED))

@@ -60,7 +60,9 @@ class Survey:
     as_float64: bool = False
 
     def tiles(self, step: Nms, of: Scene) -> Tiles | None:
-        """Tiles for these boxes; None if boxes reach over too many of them."""
+        """Tiles for these boxes; one if it can have all. None if boxes reach over too many of them."""
+        if self.count <= of.most_at_once:
+            return Tiles.of(np.zeros((0, 4)), 1)
         corners = np.stack([self.sample.column(name).to_numpy() for name in _SAMPLE_COLUMNS[:4]], axis=1)
         wanted, fewest = (-(-self.count // boxes) for boxes in (of.tile_boxes, of.most_at_once))
         how = {"metric": step.metric, "inclusive": step.inclusive}
