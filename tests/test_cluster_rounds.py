@@ -149,7 +149,9 @@ def test_boxes_at_one_place_with_equal_scores_are_decided_by_rank():
 def test_a_staircase_across_all_tiles_is_decided():
     place = 3.0 * np.arange(600, dtype=np.float32)
     boxes = np.stack([place, place / 2, place + 16, place / 2 + 16], axis=1)
-    check(boxes, -np.arange(600, dtype=np.float32), "nms:0.5", tile_boxes=60, gather=40)
+    scores = -np.arange(600, dtype=np.float32)
+    assert check(boxes, scores, "nms:0.5", tile_boxes=60, gather=40).got["_below"]
+    assert not check(boxes, scores, "nms:0.5", tile_boxes=300, gather=40).got["_below"]  # a tile can have all
 
 
 # What is seen of a scene first.
