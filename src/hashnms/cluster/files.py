@@ -74,11 +74,12 @@ def suppress_files(
         if not found.count:  # Ray loses the columns of a dataset without rows
             pq.write_table(found.schema.empty_table(), new / "empty.parquet")
             return Summary(0, 0, 0, time.perf_counter() - start)
+        scene = scene_of(chain, found.columns, ROW) if found.columns.image is None else None
         _connect(address)
         with _quiet(), _one_error(found):
             dataset = found.dataset()
-            if found.columns.image is None:
-                kept = by_steps(dataset, chain, scene_of(chain, found.columns, ROW))
+            if scene is not None:
+                kept = by_steps(dataset, chain, scene)
             else:
                 kept = by_image(dataset, chain, found.columns, ROW, _partitions(found.count))
             kept.write_parquet(str(new))
