@@ -372,5 +372,7 @@ def test_bad_arguments_are_one_clear_error(tmp_path):
         cluster.scene(dataset, "nms:0.5", row="file_name")
     pq.write_table(table, tmp_path / "a.parquet")
     pq.write_table(table.rename_columns([*table.column_names[:-1], "number"]), tmp_path / "b.parquet")
+    with pytest.raises(files.FileError, match=r"output must be a folder, because .*, got the file .*a\.parquet"):
+        cluster.suppress_files(tmp_path / "b.parquet", tmp_path / "a.parquet", "nms:0.5")
     with pytest.raises(files.FileError, match=r"b\.parquet: columns must be those of the first file"):
         cluster.suppress_files(tmp_path, tmp_path / "out", "nms:0.5")

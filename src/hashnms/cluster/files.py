@@ -70,6 +70,8 @@ def suppress_files(
     chain = Suppression.of(suppression)
     found = _Files.of(inputs, Reading(columns or {}, box_format))
     target = Path(output)
+    if target.exists() and not target.is_dir():
+        raise FileError(f"output must be a folder, because machines write a file each, got the file {target}")
     with beside(target, folder=True, names=_parquet_names(target)) as new:
         if not found.count:  # Ray loses the columns of a dataset without rows
             pq.write_table(found.schema.empty_table(), new / "empty.parquet")
