@@ -2,8 +2,8 @@
 
     python -m benchmarks.rounds [--boxes 1000000] [--tiles 16 64 256]
 
-Each round has a quarter of the tiles of the one before, as in `hashnms.cluster.scene`, and the last has one. The kept
-boxes are compared with `nms` of all boxes.
+Each round has a quarter of the tiles of the one before, and the last has one. The kept boxes are compared with `nms` of
+all boxes.
 """
 
 from __future__ import annotations

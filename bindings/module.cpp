@@ -276,9 +276,10 @@ nb::object regions(nb::handle boxes, nb::handle iou_threshold, nb::handle metric
   });
 }
 
-// The borders are not checked.
+// The borders and `most` are not checked.
 nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle metric, nb::handle inclusive,
-                         nb::handle box_format, nb::handle across, nb::handle down, nb::handle row_starts) {
+                         nb::handle box_format, nb::handle across, nb::handle down, nb::handle row_starts,
+                         size_t most) {
   const auto options = overlap_options(iou_threshold, metric, inclusive);
   if (!options) return nb::none();
   const PlainArray array(boxes), columns(across), rows(down), starts(row_starts);
@@ -286,7 +287,7 @@ nb::object touched_tiles(nb::handle boxes, nb::handle iou_threshold, nb::handle 
                         {starts.data<int64_t>(), starts.rows()});
   return with_boxes(array, box_format, [&](const auto* numbers, BoxFormat format) -> nb::object {
     const auto touches = unlocked(
-        array.rows(), [&] { return hashnms::touched_tiles(numbers, format, array.rows(), *options, borders); });
+        array.rows(), [&] { return hashnms::touched_tiles(numbers, format, array.rows(), *options, borders, most); });
     if (!touches) return nb::none();
     return nb::make_tuple(array_of(touches->starts), array_of(touches->rows), array_of(touches->copies));
   });
@@ -428,12 +429,12 @@ NB_MODULE(_core, m) {
         nb::sig("def join(" HASHNMS_ARRAYS HASHNMS_NMS "tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS "] | None"),
         "For each box, the first box that overlaps it, kept or not, and the kept box at the end of this chain.");
   m.def("touched_tiles", &bindings::touched_tiles, "boxes"_a.none(), "iou_threshold"_a.none(), "metric"_a.none(),
-        "inclusive"_a.none(), "box_format"_a.none(), "across"_a, "down"_a, "row_starts"_a,
+        "inclusive"_a.none(), "box_format"_a.none(), "across"_a, "down"_a, "row_starts"_a, "most"_a,
         nb::sig("def touched_tiles(boxes: object, iou_threshold: object, metric: object, inclusive: object, "
                 "box_format: object, across: " HASHNMS_FLOATS ", down: " HASHNMS_FLOATS ", row_starts: " HASHNMS_ROWS
-                ") -> tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS ", numpy.typing.NDArray[numpy.int8]] | None"),
-        "The boxes that touch each tile: where each tile starts, their rows, and which copy each is. "
-        "The borders are not checked.");
+                ", most: int) -> tuple[" HASHNMS_ROWS ", " HASHNMS_ROWS ", numpy.typing.NDArray[numpy.int8]] | None"),
+        "The boxes that touch each tile: where each tile starts, their rows, and which copy each is. Only the first "
+        "boxes, with at most `most` copies, but at least one box. The borders and `most` are not checked.");
   m.def("clear_bits", &bindings::clear_bits, "bitmap"_a, "rows"_a,
         nb::sig("def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: " HASHNMS_ROWS ") -> None"),
         "Clear the bits of rows; row r is bit r % 8 of byte r / 8. The arguments are not checked.");

@@ -59,18 +59,33 @@ bool write_regions(const T* boxes, BoxFormat format, size_t count, const NmsOpti
   return true;
 }
 
-// Which boxes of a part of a scene touch which tile. Nothing if a number is invalid or a size is not ordinary: the
-// region of such a box depends on the other boxes of the scene.
+namespace detail {
+
+// Whether all boxes that have an area have an ordinary size.
+template <class T>
+bool all_ordinary(const T* boxes, BoxFormat format, size_t count) {
+  for (size_t row = 0; row < count; ++row) {
+    const Corners<T> box = corners_of(boxes + 4 * row, format);
+    const double width = box.x2 - box.x1, height = box.y2 - box.y1;
+    if (width > 0.0 && height > 0.0 && !OverlapRule<T>::is_ordinary(width, height)) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
+// Which boxes of a part of a scene touch which tile: the first boxes, which have together at most `most` copies, but at
+// least one box. Nothing if a number is invalid, or if the size of a box is not ordinary and the region depends on it:
+// then it depends on the other boxes of the scene, too.
 template <class T>
 std::optional<Touches> touched_tiles(const T* boxes, BoxFormat format, size_t count, const NmsOptions& options,
-                                     const Borders& borders) {
+                                     const Borders& borders, size_t most) {
   const Extents extents = extents_of(boxes, format, nullptr, count);
   if (!extents.valid) return std::nullopt;
-  const auto rule = OverlapRule<T>::of(options.metric, options.exclusive_threshold(), extents);
-  const auto are_there = [](const Interval& sizes) { return sizes.least <= sizes.greatest; };
-  const bool have_areas = are_there(extents.sizes[0]) && are_there(extents.sizes[1]);
-  if (have_areas && !rule.ordinary_sizes) return std::nullopt;
-  return touches_of(boxes, format, count, Reach(rule.least_iou), borders);
+  const Extents ordinary{true, {{1.0, 1.0}, {1.0, 1.0}}, {}, {}};
+  const auto rule = OverlapRule<T>::of(options.metric, options.exclusive_threshold(), ordinary);
+  if (rule.least_iou > 0.0 && !detail::all_ordinary(boxes, format, count)) return std::nullopt;
+  return touches_of(boxes, format, count, Reach(rule.least_iou), borders, most);
 }
 
 }  // namespace hashnms

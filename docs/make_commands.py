@@ -26,7 +26,8 @@ def _command(name: str | None, function: Callable[..., Any] | None) -> str:
     """The help of a command, and a table of its arguments and options."""
     assert function is not None
     hints = get_type_hints(function, include_extras=True)
-    rows = [_row(one, hints[one.name].__metadata__[0]) for one in inspect.signature(function).parameters.values()]
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "context"]
+    rows = [_row(one, hints[one.name].__metadata__[0]) for one in parameters]
     table = "\n".join(["| option | what it does |", "|---|---|", *rows])
     return f"\n### hashnms {name}\n\n{inspect.getdoc(function)}\n\n{table}\n"
 

@@ -85,6 +85,71 @@ def test_a_scene_is_one_image_whatever_the_rows_say(folder):
         assert "--scene" in result.stderr
 
 
+RAY = ["--engine", "ray"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        *[
+            ([*RAY, *option], f"{option[0]} must not be given with --engine ray, which takes only --columns, --box-fo")
+            for option in (
+                ["--folder", "work"],
+                ["--show", "5"],
+                ["--show", "12"],  # the default
+                ["--images", "."],
+                ["--report", "a.html"],
+                ["--memory", "1G"],
+                ["--skip-bad"],
+                ["--header", "a,b"],
+                ["--to", "parquet"],
+            )
+        ],
+        ([*RAY, "--scene", "--folder", "work"], "--folder must not be given with --engine ray"),
+        ([*RAY, "-f", "csv"], "--format must be parquet with --engine ray, got csv"),
+        (["--engine", "spark"], "--engine must be ray, got spark"),
+        (["--address", "auto"], "--address must be given with --engine, got no --engine"),
+        ([*RAY, "--scene", "--columns", "image=image_id"], "--columns must have no image with --scene, because all ro"),
+        (["--scene", "--columns", "image=image_id"], "--columns must have no image with --scene, because all rows are"),
+        (["--scene", "--report", "a.html"], "--report must not be given with --scene, which need not fit into memory"),
+        (["--folder", "work"], "--folder must be given with --scene, got no --scene"),
+        (["--images", "."], "--images must be given with --report, got no --report"),
+        (["--show", "5"], "--show must be given with --report, got no --report"),
+    ],
+)
+def test_options_that_do_not_work_together_are_refused_before_anything_is_written(
+    arguments, message, folder, monkeypatch
+):
+    """None is ignored."""
+    monkeypatch.chdir(folder)
+    before = sorted(path.name for path in folder.iterdir())
+    result = run("suppress", "in.json", "-o", "out", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(("given", "output"), [("-", "out"), ("in.parquet", "-")])
+def test_a_cluster_reads_and_writes_no_streams(given, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("suppress", given, "-o", output, *RAY, input="")
+    assert result.exit_code == 2
+    assert "must be paths that all machines see with --engine ray, got -" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_said_about_a_page_of_a_scene_works(folder):
+    """The same answer as --scene, and its page."""
+    command = ("suppress", folder / "in.json", "-s", "nms:0.5")
+    assert run(*command, "-o", folder / "scene.json", "--scene").exit_code == 0
+    page = ("--columns", "image=", "--report", folder / "a.html")
+    assert run(*command, "-o", folder / "page.json", *page).exit_code == 0
+    assert (folder / "page.json").read_bytes() == (folder / "scene.json").read_bytes()
+    assert "1,200 boxes of 1 image" in (folder / "a.html").read_text(encoding="utf-8")
+
+
 def test_columns_and_classes_of_the_command_line(tmp_path):
     (tmp_path / "in.csv").write_text("a,b,c,d,e,f,g\n1,0,0,9,9,x,0.5\n1,0,0,9,9,y,0.4\n")
     names = "image=a,boxes=b/c/d/e,class=f,score=g"

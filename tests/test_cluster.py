@@ -21,6 +21,7 @@ from tests.support.boxes import BOX_KINDS
 ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster = hashnms.cluster
 scenes = cluster.scenes
+Scene = hashnms.cluster.survey.Scene
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # warnings of Ray's own
 
@@ -74,7 +75,7 @@ def scene_of(boxes, scores):
 
 
 @dataclass(frozen=True)
-class DeadlyScene(scenes._Scene):
+class DeadlyScene(Scene):
     """Kills its process the first time that a function of this name asks for numbers."""
 
     function: str = ""
@@ -178,26 +179,38 @@ def test_nothing_kept_has_the_columns_of_the_input(rows):
 
 
 @pytest.mark.parametrize(
-    ("kind", "metric", "gather"), [("duplicated", "iou", 2500), ("random", "ios", 2500), ("random", "diou", 10**6)]
+    ("large", "metric", "gather"), [(3, "ios", 500), (500, "ios", 500), (500, "iou", 400), (3, "diou", 10**6)]
 )
-def test_a_scene_gives_nms_of_all(kind, metric, gather):
-    """In a round, or gathered at once."""
+def test_a_scene_gives_nms_of_all(large, metric, gather):
+    """By place, by rank and then by place, by place with many large boxes, or gathered at once."""
     rng = np.random.default_rng(3)
-    boxes = BOX_KINDS[kind](rng, 3000).astype(np.float32)
-    table = scene_of(boxes, rng.integers(0, 100, 3000) / 100)
-    kept = cluster.scene(in_blocks(table, 400), f"nms:0.5/{metric}", row="row", tile_boxes=300, gather=gather)
+    corner, size = rng.random((4000, 2)) * 2000, rng.uniform(10, 40, (4000, 2))
+    size[:large] = 1500
+    boxes = rng.permutation(np.concatenate([corner, corner + size], axis=1).astype(np.float32))
+    table = scene_of(boxes, rng.integers(0, 1000, 4000) / 1000)
+    kept = cluster.scene(in_blocks(table, 700), f"nms:0.5/{metric}", row="row", tile_boxes=700, gather=gather)
     keep = nms(boxes, table.column("score").to_numpy(), 0.5, metric=metric)
     assert gathered(kept).column("row").to_pylist() == sorted(keep.tolist())
 
 
-@pytest.mark.parametrize("function", ["_seen", "_best_of_cells", "_in_tiles", "_decided"])
+def test_rows_without_numbers_are_decided_by_rank():
+    """They are read several times, and have the same numbers each time."""
+    boxes = np.tile(np.float32([0, 0, 10, 10]), (600, 1))
+    table = scene_of(boxes, np.zeros(600)).append_column("more", pa.array(np.arange(600)))
+    dataset = in_blocks(table, 100).map_batches(lambda some: some, batch_format="pyarrow")
+    assert cluster.scene(dataset, "nms:0.5", tile_boxes=100, gather=300).count() == 1
+    assert cluster.scene(dataset, "nms:1", tile_boxes=100, gather=300).count() == 600
+
+
+@pytest.mark.parametrize("function", ["_seen", "_best_of_cells", "_touched", "_decided", "_below"])
 def test_a_killed_worker_changes_nothing_about_a_scene(function, tmp_path):
-    """Killed while it looks for tiles, takes the best of cells, divides into tiles, or decides one."""
+    """Killed while it looks for tiles, takes the best of cells, divides into tiles, decides one, or decides by rank."""
     table, marker = detections(3000), tmp_path / "killed"
     ray.cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["_"]))
     chain = Suppression.parse("hnms:0.8/1+nms:0.5" if function == "_best_of_cells" else "nms:0.5")
     columns = tables.Columns.find(table.column_names, image=None)
-    deadly = DeadlyScene(columns, "row", tile_boxes=1000, gather=500, function=function, marker=str(marker))
+    sizes = {"tile_boxes": 100, "gather": 1000} if function == "_below" else {"tile_boxes": 1000, "gather": 500}
+    deadly = DeadlyScene(columns, "row", **sizes, function=function, marker=str(marker))
     kept = gathered(scenes.by_steps(in_blocks(table, 700), chain, deadly))
     assert marker.exists()
     assert kept.equals(tables.suppress(table, chain, image=None))
@@ -210,14 +223,6 @@ def test_sizes_that_are_not_ordinary_are_one_error_with_the_row():
     dataset = in_blocks(scene_of(boxes, rng.random(500)), 100)
     with pytest.raises(Exception, match=r"row 321: boxes of a scene in parts must have ordinary sizes"):
         cluster.scene(dataset, "nms:0.5", row="row", tile_boxes=50, gather=10).materialize()
-
-
-def test_a_staircase_across_all_tiles_is_decided():
-    place = 3.0 * np.arange(80, dtype=np.float32)
-    boxes = np.stack([place, place / 2, place + 16, place / 2 + 16], axis=1)
-    table = scene_of(boxes, -np.arange(80, dtype=np.float32))
-    kept = cluster.scene(in_blocks(table, 40), "nms:0.5", row="row", tile_boxes=20, gather=10)
-    assert gathered(kept).column("row").to_pylist() == list(range(0, 80, 2))
 
 
 @pytest.mark.parametrize("notation", ["hnms:0.7/1", "hnms:0.7/3", "score:0.2+hnms:0.73/1+nms:0.5"])
@@ -234,7 +239,7 @@ def test_whole_numbers_are_computed_alike_in_all_tiles():
     boxes = np.concatenate([corner, corner + rng.integers(2000, 4000, (4000, 2))], axis=1)
     boxes[-1] = [2**26, 0, 2**26 + 1, 1]
     table = scene_of(boxes, rng.random(4000))
-    kept = cluster.scene(in_blocks(table, 500), "nms:0.3", row="row", tile_boxes=500, gather=100)
+    kept = cluster.scene(in_blocks(table, 500), "nms:0.3", row="row", tile_boxes=500, gather=1000)
     assert gathered(kept).column("row").to_pylist() == sorted(
         nms(boxes, table.column("score").to_numpy(), 0.3).tolist()
     )
@@ -252,6 +257,16 @@ def parquet_folder(request, tmp_path):
     for number, first in enumerate(range(0, 8000, size)):
         pq.write_table(table.slice(first, size), folder / f"{number:03}.parquet", row_group_size=1000)
     return folder
+
+
+def test_a_scene_of_the_command_line_is_one_scene_whatever_the_rows_say(tmp_path):
+    given, out, expected = tmp_path / "in.parquet", tmp_path / "out", tmp_path / "expected.parquet"
+    pq.write_table(detections(3000), given)
+    command = ["suppress", str(given), "-s", "nms:0.5"]
+    result = CliRunner().invoke(app, [*command, "-o", str(out), "--engine", "ray", "--scene"])
+    assert result.exit_code == 0, result.output
+    assert CliRunner().invoke(app, [*command, "-o", str(expected), "--scene"]).exit_code == 0
+    assert pq.read_table(out).sort_by("row").equals(pq.read_table(expected))
 
 
 @pytest.mark.parametrize("columns", [{}, {"image": None}])
@@ -353,7 +368,11 @@ def test_bad_arguments_are_one_clear_error(tmp_path):
         cluster.scene(dataset, "hnms:0.7/1+softnms:gaussian/0.5")
     with pytest.raises(ValueError, match="gather"):
         cluster.scene(dataset, "nms:0.5", gather=0)
+    with pytest.raises(TypeError, match="row must be a column of whole numbers, got file_name of string"):
+        cluster.scene(dataset, "nms:0.5", row="file_name")
     pq.write_table(table, tmp_path / "a.parquet")
     pq.write_table(table.rename_columns([*table.column_names[:-1], "number"]), tmp_path / "b.parquet")
+    with pytest.raises(files.FileError, match=r"output must be a folder, because .*, got the file .*a\.parquet"):
+        cluster.suppress_files(tmp_path / "b.parquet", tmp_path / "a.parquet", "nms:0.5")
     with pytest.raises(files.FileError, match=r"b\.parquet: columns must be those of the first file"):
         cluster.suppress_files(tmp_path, tmp_path / "out", "nms:0.5")

@@ -87,6 +87,62 @@ def test_what_parts_are_sure_of_is_so_in_the_scene_and_rounds_end_in_nms(seed, t
     assert np.array_equal(np.sort(kept), np.sort(keep))
 
 
+def nested_giants(rng, count):
+    """Boxes around a few centres, from small ones to some as large as the scene."""
+    center = rng.choice(rng.uniform(-500, 500, (12, 2)), count) + rng.uniform(-3, 3, (count, 2))
+    half = 2.0 ** rng.uniform(0, 10, (count, 1)) * rng.uniform(0.8, 1.25, (count, 2))
+    return np.concatenate([center - half, center + half], axis=1)
+
+
+def extreme_sizes(rng, count):
+    """Boxes of about one size in ten, from 1e-30 to 1e30, around the origin; half of them on both sides of it."""
+    size = 10.0 ** rng.choice(rng.uniform(-30, 30, 10), (count, 1)) * rng.uniform(0.7, 1.4, (count, 2))
+    corner = size * rng.choice([-0.5, -0.4, 0.0, 0.1], (count, 2))
+    return np.concatenate([corner, corner + size], axis=1)
+
+
+def needles(rng, count):
+    """Boxes of extreme sizes that are long in one direction and short in the other."""
+    boxes = extreme_sizes(rng, count)
+    return boxes * np.where(rng.random((count, 1)) < 0.5, [1, 1e12, 1, 1e12], [1e12, 1, 1e12, 1])
+
+
+@pytest.mark.parametrize("make_boxes", [nested_giants, extreme_sizes, needles])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.3, 0.5, 0.9])
+def test_rounds_over_parts_of_giants_and_of_extreme_sizes_end_in_nms(make_boxes, metric, threshold):
+    """Parts are tiles of a grid between places where boxes are. In the first round, some parts have only open boxes."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        boxes, scores = make_boxes(rng, 400), rng.integers(0, 100, 400).astype(np.float64)
+        boxes = boxes.astype(np.float32 if seed < 2 and make_boxes is not needles else np.float64)
+        labels = rng.integers(0, 2, 400) if seed % 2 else None
+        keep = nms(boxes, scores, threshold, metric=metric, labels=labels)
+        region = regions(boxes, threshold, metric=metric)
+        rows, kept, tiles, all_open = np.arange(400), [], 4, True
+        while len(rows):
+            borders = [np.sort(rng.choice(region[:, [axis, axis + 2]].ravel(), tiles - 1)) for axis in (0, 1)]
+            first, last = (
+                np.stack([np.searchsorted(borders[axis], region[rows, axis + end], "right") for axis in (0, 1)], axis=1)
+                for end in (0, 2)
+            )
+            undecided = np.zeros(len(rows), int)
+            for place in np.ndindex(tiles, tiles):
+                part = np.flatnonzero(((first <= place) & (place <= last)).all(axis=1))
+                is_open = (first[part] < last[part]).any(axis=1) | (all_open and place[0] == 0)
+                status = partial_nms(
+                    boxes[rows[part]], scores[rows[part]], threshold, open=is_open, metric=metric,
+                    labels=None if labels is None else labels[rows[part]],
+                )  # fmt: skip
+                assert not is_open.all() or (status == Status.UNDECIDED).all()
+                kept.extend(rows[part[status == Status.KEPT]])
+                undecided[part[status == Status.UNDECIDED]] += 1
+            assert np.isin(kept, keep).all()
+            rows = rows[undecided == (last - first + 1).prod(axis=1)]
+            tiles, all_open = max(tiles - 1, 1), False
+        assert np.array_equal(np.sort(kept), np.sort(keep))
+
+
 def test_boxes_known_to_be_kept_suppress_and_stay():
     boxes, scores = [[0, 0, 10, 10], [1, 0, 11, 10], [2, 0, 12, 10]], [0.9, 0.8, 0.7]
     is_open = [True, True, False]

@@ -19,6 +19,7 @@ import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 from hashnms import Suppression, scenes  # noqa: E402
+from hashnms._tiles import Tiles  # noqa: E402
 from hashnms.files import FileError  # noqa: E402
 from hashnms.scenes.records import boxes_at_once  # noqa: E402
 from hashnms.synthetic import WORST_CASES, make_scene  # noqa: E402
@@ -141,6 +142,26 @@ def test_giants_over_tiny_boxes(suppression, giants, tmp_path):
     size = rng.uniform(5, 10, (3000, 2)).astype(np.float32)
     size[:giants] = 900
     check(tmp_path, suppression, np.concatenate([corner, corner + size], axis=1), rng.random(3000), at_once=300)
+
+
+@pytest.mark.parametrize("metric", ["iou", "ios"])
+@pytest.mark.parametrize("giants", [100, 10_000])
+def test_giants_have_few_copies_in_memory_at_a_time(giants, metric, tmp_path, monkeypatch):
+    """Also where they follow each other in the file."""
+    rng, copies, touched = np.random.default_rng(75), [], Tiles.touched
+
+    def noted(*arguments, **options):
+        found = touched(*arguments, **options)
+        copies.append(len(found.rows))
+        return found
+
+    monkeypatch.setattr(Tiles, "touched", noted)
+    corner, size = rng.uniform(0, 4000, (20_000, 2)), rng.uniform(5, 10, (20_000, 2))
+    corner[:giants], size[:giants] = -rng.uniform(0, 200, (giants, 2)), 4200
+    boxes = np.concatenate([corner, corner + size], axis=1).astype(np.float32)
+    check(tmp_path, f"nms:0.5/{metric}", boxes, rng.random(20_000), at_once=1000)
+    assert max(copies) <= 1.3 * 20_000  # of a sample, which may be larger than what is decided at once
+    assert giants == 10_000 or sum(count <= 2 * 1000 for count in copies) >= 10
 
 
 @pytest.mark.parametrize("largest", [1000, 2**24 + 2000])
@@ -416,13 +437,25 @@ def kibibytes(field):
 
 import pyarrow as pa, pyarrow.parquet, pyarrow.dataset
 pa.set_cpu_count(1)
-small, source, output, memory = sys.argv[1:]
-scenes.suppress(small, output, "nms:0.5", memory=int(memory))
+small, source, output, suppression, memory = sys.argv[1:]
+scenes.suppress(small, output, suppression, memory=int(memory))
 open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
 before = kibibytes("VmRSS")
-scenes.suppress(source, output, "nms:0.5", memory=int(memory))
+scenes.suppress(source, output, suppression, memory=int(memory))
 print((kibibytes("VmHWM") - before) * 1024)
 """
+
+
+def memory_used(folder, boxes, scores, suppression, at_once):
+    """How much more memory a scene takes than a small one, in a process of its own; checks the answer."""
+    table = table_of(boxes, scores)
+    pq.write_table(table, folder / "in.parquet", row_group_size=2**17)
+    pq.write_table(table.slice(0, 20_000), folder / "small.parquet")
+    paths = [str(folder / name) for name in ("small.parquet", "in.parquet", "out.parquet")]
+    command = [sys.executable, "-c", _LIMITED, *paths, suppression, str(at_once * ROW)]
+    used = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert np.array_equal(kept_ids(folder / "out.parquet"), np.sort(Suppression.of(suppression)(boxes, scores).keep))
+    return used
 
 
 @pytest.mark.memory
@@ -430,14 +463,19 @@ print((kibibytes("VmHWM") - before) * 1024)
 def test_a_scene_of_twenty_times_the_memory_stays_within_it(tmp_path):
     count, at_once = 2_000_000, 100_000
     scene = make_scene("aerial", count)
-    table = table_of(scene.boxes, scene.scores)
-    pq.write_table(table, tmp_path / "in.parquet", row_group_size=2**17)
-    pq.write_table(table.slice(0, 20_000), tmp_path / "small.parquet")
-    paths = [str(tmp_path / name) for name in ("small.parquet", "in.parquet", "out.parquet")]
-    command = [sys.executable, "-c", _LIMITED, *paths, str(at_once * ROW)]
-    used = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert np.array_equal(
-        kept_ids(tmp_path / "out.parquet"), np.sort(Suppression.of("nms:0.5")(scene.boxes, scene.scores).keep)
-    )
+    used = memory_used(tmp_path, scene.boxes, scene.scores, "nms:0.5", at_once)
     assert used < at_once * ROW + 90e6  # and what reading and writing Parquet takes
     assert used < count * 100  # far from what all boxes at once take
+
+
+@pytest.mark.memory
+@pytest.mark.slow
+@pytest.mark.parametrize("suppression", ["nms:0.5", "nms:0.5/ios"])
+def test_boxes_as_large_as_the_scene_stay_within_the_memory(suppression, tmp_path):
+    """Each reaches over all tiles, of which there are hundreds."""
+    rng, at_once = np.random.default_rng(76), 3000
+    boxes = np.tile(np.float32([0, 0, 1e4, 1e4]), (300_000, 1)) + rng.uniform(-100, 100, (300_000, 4)).astype(
+        np.float32
+    )
+    used = memory_used(tmp_path, boxes, rng.random(300_000), suppression, at_once)
+    assert used < at_once * ROW + 90e6

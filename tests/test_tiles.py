@@ -95,7 +95,7 @@ def test_what_has_no_tiles_is_one_clear_error():
     assert error.value.row == 3
     boxes = np.tile([0.0, 0, 9, 9], (5, 1))
     boxes[2] = [0, 0, 1e280, 1e280]
-    with pytest.raises(UnusualSize, match=r"at least 1e-301\), got \[0.0, 0.0, 1e\+280, 1e\+280\]") as error:
+    with pytest.raises(UnusualSize, match=r"sides of 1e-270 to 1e270\), got \[0.0, 0.0, 1e\+280, 1e\+280\]") as error:
         tiles.touched(boxes, 0.5)
     assert error.value.row == 2
     boxes[1] = np.nan
@@ -106,3 +106,40 @@ def test_what_has_no_tiles_is_one_clear_error():
 def test_tiles_travel_between_processes():
     tiles = Tiles.of(make_scene("aerial", 1000).boxes, 9)
     assert all(map(np.array_equal, pickle.loads(pickle.dumps(tiles)), tiles))
+
+
+@pytest.mark.parametrize("most", [0, 1, 50, 10**6])
+def test_parts_are_together_the_whole_and_have_few_copies(most):
+    boxes = make_scene("aerial", 3000).boxes
+    boxes[::300] = [0, 0, 3000, 3000]
+    tiles = Tiles.of(boxes, 20)
+    whole, parts = tiles.touched(boxes, 0.3), list(tiles.touched_in_parts(boxes, most, 0.3))
+    assert whole.num_boxes == 3000
+    assert [first for first, _ in parts] == [0, *np.cumsum([part.num_boxes for _, part in parts])[:-1]]
+    for tile in range(tiles.num_tiles):
+        rows = [first + part.rows[part.starts[tile] : part.starts[tile + 1]] for first, part in parts]
+        assert np.array_equal(np.concatenate(rows), whole.rows[whole.starts[tile] : whole.starts[tile + 1]])
+        copies = [part.copies[part.starts[tile] : part.starts[tile + 1]] for _, part in parts]
+        assert np.array_equal(np.concatenate(copies), whole.copies[whole.starts[tile] : whole.starts[tile + 1]])
+    for _, part in parts:
+        assert len(part.rows) <= most or part.num_boxes == 1
+    assert len(parts) == 1 or most < 10**6
+
+
+def test_an_unusual_size_in_a_later_part_has_its_row():
+    boxes = np.tile(np.float32([0, 0, 9, 9]), (50, 1))
+    boxes[43] = [0, 0, 1e-20, 1e-20]
+    tiles = Tiles.of(make_scene("aerial", 1000).boxes, 4)
+    with pytest.raises(UnusualSize) as error:
+        list(tiles.touched_in_parts(boxes, 10, 0.5))
+    assert error.value.row == 43
+
+
+def test_tiles_are_useful_if_few_boxes_touch_several():
+    boxes = make_scene("aerial", 20_000).boxes
+    assert 25 <= Tiles.useful(boxes, 25, 2, 0.5).num_tiles <= 30
+    assert Tiles.useful(boxes, 20_000, 2, 0.5).num_tiles < 5000
+    assert Tiles.useful(boxes, 20_000, 10_000, 0.5) is None
+    assert Tiles.useful(boxes, 1, 1, 0.5) is None
+    boxes[:5000] = [*boxes[:, :2].min(axis=0), *boxes[:, 2:].max(axis=0)]
+    assert Tiles.useful(boxes, 25, 2, 0.5, metric="ios") is None

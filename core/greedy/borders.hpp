@@ -61,11 +61,14 @@ struct Touches {
   std::vector<int8_t> copies;  // 0: the box touches no other tile; 1: it does, and this is the first; 2: a later one
 };
 
+// The first boxes, until they have more than `most` copies in all; at least one.
 template <class T>
-Touches touches_of(const T* boxes, BoxFormat format, size_t count, const Reach& reach, const Borders& borders) {
+Touches touches_of(const T* boxes, BoxFormat format, size_t count, const Reach& reach, const Borders& borders,
+                   size_t most) {
   std::vector<uint32_t> tiles;  // that the boxes touch, box by box
   std::vector<int8_t> copies;
-  tiles.reserve(count + count / 8), copies.reserve(count + count / 8);
+  const size_t usual = std::min(count + count / 8, most);
+  tiles.reserve(usual), copies.reserve(usual);
   for (size_t row = 0; row < count; ++row) {
     const size_t first = tiles.size();
     borders.for_each_touched(reach.region(corners_of(boxes + 4 * row, format)), [&](size_t tile) {
@@ -73,6 +76,10 @@ Touches touches_of(const T* boxes, BoxFormat format, size_t count, const Reach& 
       copies.push_back(2);
     });
     copies[first] = tiles.size() > first + 1 ? 1 : 0;
+    if (tiles.size() > most && row > 0) {
+      tiles.resize(first), copies.resize(first);
+      break;
+    }
   }
   Touches result{std::vector<int64_t>(borders.num_tiles() + 1), std::vector<int64_t>(tiles.size()),
                  std::vector<int8_t>(tiles.size())};

@@ -45,15 +45,15 @@ struct OverlapRule {
             ordinary};
   }
 
- private:
-  static constexpr double kLeastUseful = 0x1p-10;
-
   // Whether an area, and an intersection of kLeastUseful of it, is rounded only in its last place.
   static bool is_ordinary(double width, double height) {
     const auto in_range = [](double size) { return size >= 0x1p-900 && size <= 0x1p900; };
     return in_range(width) && in_range(height) &&
            width * height >= 0x1p10 / kLeastUseful * std::numeric_limits<T>::min();
   }
+
+ private:
+  static constexpr double kLeastUseful = 0x1p-10;
 };
 
 }  // namespace hashnms

@@ -61,9 +61,9 @@ def join(boxes: object, scores: object, labels: object, images: object, iou_thre
     For each box, the first box that overlaps it, kept or not, and the kept box at the end of this chain.
     """
 
-def touched_tiles(boxes: object, iou_threshold: object, metric: object, inclusive: object, box_format: object, across: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], row_starts: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int8]] | None:
+def touched_tiles(boxes: object, iou_threshold: object, metric: object, inclusive: object, box_format: object, across: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], row_starts: numpy.typing.NDArray[numpy.int64], most: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int8]] | None:
     """
-    The boxes that touch each tile: where each tile starts, their rows, and which copy each is. The borders are not checked.
+    The boxes that touch each tile: where each tile starts, their rows, and which copy each is. Only the first boxes, with at most `most` copies, but at least one box. The borders and `most` are not checked.
     """
 
 def clear_bits(bitmap: numpy.typing.NDArray[numpy.uint8], rows: numpy.typing.NDArray[numpy.int64]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,10 @@ from numpy.typing import NDArray
 
 from hashnms import _core, _validate
 from hashnms._settings import BoxFormatName, MetricName
+from hashnms.boxes import to_xyxy
+
+USEFUL = 0.5  #: if a larger share of a round's boxes stays undecided, tiles do not help
+_MOST_TOUCHED = 1.3  #: tiles that a box touches on average; if it is more, fewer tiles are better
 
 
 class Touched(NamedTuple):
@@ -17,6 +22,11 @@ class Touched(NamedTuple):
     starts: NDArray[np.int64]  #: where each tile starts in `rows`, and the end
     rows: NDArray[np.int64]
     copies: NDArray[np.int8]  #: 0: the box touches only this tile; 1: the first of several; 2: a later one
+
+    @property
+    def num_boxes(self) -> int:
+        """How many boxes these are: each touches at least one tile."""
+        return int(self.rows.max(initial=-1)) + 1
 
 
 class UnusualSize(ValueError):
@@ -54,6 +64,20 @@ class Tiles(NamedTuple):
         down = [_cuts(centers[column_of == k, 1], round(wanted / columns)) for k in range(len(across) + 1)]
         return cls(across, np.concatenate(down), np.cumsum([0, *map(len, down)]))
 
+    @classmethod
+    def useful(cls, boxes: NDArray[Any], wanted: int, fewest: int, iou_threshold: float, **how: Any) -> Tiles | None:
+        """About `wanted` tiles, from a sample of the boxes as corners; fewer if boxes touch too many of them.
+
+        None if boxes touch too many of `fewest` tiles, and if those are not at least two.
+        """
+        most = int(_MOST_TOUCHED * len(boxes))
+        while wanted >= max(fewest, 2):
+            tiles = cls.of(boxes, wanted)
+            if tiles.touched(boxes, iou_threshold, **how, most=most).num_boxes == len(boxes):
+                return tiles
+            wanted //= 2
+        return None
+
     def touched(
         self,
         boxes: NDArray[Any],
@@ -62,18 +86,35 @@ class Tiles(NamedTuple):
         metric: MetricName = "iou",
         inclusive: bool = False,
         box_format: BoxFormatName = "xyxy",
+        most: int = 2**62,
     ) -> Touched:
         """The tiles that the `regions` of boxes touch. Two boxes that can suppress each other share a tile.
+
+        Only of the first boxes, which touch at most `most` tiles in all. The first box is always there.
 
         Raises:
             UnusualSize: if a box is too small or too large. ValueError, TypeError: as `regions`.
         """
         boxes = _validate.boxes_array(boxes)
-        found = _core.touched_tiles(boxes, iou_threshold, metric, inclusive, box_format, *self)
+        found = _core.touched_tiles(boxes, iou_threshold, metric, inclusive, box_format, *self, most)
         if found is None:
             _validate.valid_rows(boxes, box_format)
             raise _unusual_size(boxes, box_format)
         return Touched(*found)
+
+    def touched_in_parts(
+        self, boxes: NDArray[Any], most: int, iou_threshold: float, **how: Any
+    ) -> Iterator[tuple[int, Touched]]:
+        """`touched` for some boxes at a time, and the row of the first of them. A part has at most `most` copies."""
+        first = 0
+        while first < len(boxes):
+            try:
+                part = self.touched(boxes[first:], iou_threshold, **how, most=most)
+            except UnusualSize as error:
+                error.row += first
+                raise
+            yield first, part
+            first += part.num_boxes
 
 
 def _best_columns(sizes: NDArray[np.float64], extents: NDArray[np.float64], wanted: int) -> int:
@@ -95,10 +136,13 @@ def _cuts(places: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
 
 
 def _unusual_size(boxes: NDArray[Any], box_format: BoxFormatName) -> UnusualSize:
-    """The error for the smallest box, or for the largest one if that is not small."""
-    sizes = boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
-    areas = np.log10(np.where(sizes > 0, sizes, 1).astype(np.float64)).sum(axis=1)
-    row = int(np.argmin(areas) if areas.min() < -20 else np.argmax(areas))
-    least = "1e-31" if boxes.dtype == np.float32 else "1e-301"
-    need = f"ordinary sizes ({boxes.dtype} areas of at least {least})"
+    """The error for the first such box."""
+    corners = to_xyxy(boxes, box_format)
+    sizes = (corners[:, 2:] - corners[:, :2]).astype(np.float64)
+    least = 2.0**20 * np.finfo(corners.dtype).tiny
+    with np.errstate(over="ignore"):
+        ordinary = ((sizes >= 2.0**-900) & (sizes <= 2.0**900)).all(axis=1) & (sizes.prod(axis=1) >= least)
+    row = int(np.argmin(ordinary | (sizes == 0).any(axis=1)))
+    sides = "1e-31" if corners.dtype == np.float32 else "1e-301, sides of 1e-270 to 1e270"
+    need = f"ordinary sizes ({corners.dtype} areas of at least {sides})"
     return UnusualSize(row, f"boxes of a scene in parts must have {need}, got {boxes[row].tolist()}")

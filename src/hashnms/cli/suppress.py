@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,8 +28,18 @@ from hashnms.cli.common import (
 )
 from hashnms.cli.pictures import check_report
 
+if TYPE_CHECKING:
+    from hashnms.files.rows import Reading
+
+
+_WITH_ENGINE = ("--columns", "--box-format", "--class-agnostic", "--scene", "--address")
+_ALWAYS = ("--output", "--suppression", "--format", "--engine")
+#: Options that need another one.
+_NEEDED = {"--folder": "--scene", "--images": "--report", "--show": "--report", "--address": "--engine"}
+
 
 def command(
+    context: typer.Context,
     inputs: InputsArgument,
     output: Annotated[
         Path,
@@ -64,7 +74,11 @@ def command(
         typer.Option(metavar="SIZE", help="How much memory to use, such as 2G. Default: a quarter of the machine's."),
     ] = None,
     scene: Annotated[
-        bool, typer.Option("--scene", help="All rows belong to one scene, which need not fit into memory.")
+        bool,
+        typer.Option(
+            "--scene",
+            help="All rows belong to one scene, which need not fit into memory. Not with --skip-bad or --report.",
+        ),
     ] = False,
     folder: Annotated[
         Path | None,
@@ -78,7 +92,9 @@ def command(
     engine: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="ray: process Parquet files on a cluster; the output is a folder of Parquet files."
+            metavar="NAME",
+            help="ray: process Parquet files on a cluster; the output is a folder of Parquet files. Takes only "
+            "--columns, --box-format, --class-agnostic, --scene and --address besides.",
         ),
     ] = None,
     address: Annotated[
@@ -113,19 +129,16 @@ def command(
                 "--report needs input files that still exist afterwards, got an input that is the output or -"
             )
         reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
-        if engine is not None or address is not None:
-            others = {"--to": to, "--header": header, "--skip-bad": skip_bad, "--memory": memory, "--report": report}
-            _on_engine(engine, address, format, inputs, output, suppression, reading, others)
+        _check_together(_given(context), reading)
+        if engine is not None:
+            _on_engine(engine, address, format, inputs, output, suppression, reading, scene)
             return
         limits: dict[str, Any] = {"memory": bytes_of(memory), **vars(reading)}
-        if folder is not None and not scene:
-            raise ValueError("--folder must be given with --scene, got no --scene")
         suppress: Callable[..., files.Summary] = files.suppress
         if scene:
-            if limits.pop("on_bad") == "drop":
-                raise ValueError("--skip-bad must not be given with --scene, which needs every row to be valid")
             from hashnms import scenes  # noqa: PLC0415
 
+            del limits["on_bad"]
             suppress, limits["folder"] = scenes.suppress, folder
         with progress_bar("suppressing") as progress:
             summary = suppress(inputs, output, suppression, format=format, to=to, progress=progress, **limits)
@@ -138,27 +151,57 @@ def command(
             print(f"report: {report}", file=sys.stderr)
 
 
+def _given(context: typer.Context) -> list[str]:
+    """The options that were given on the command line."""
+    names = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]  # type: ignore[union-attr]
+    return [f"--{name.replace('_', '-')}" for name in names if name != "inputs"]
+
+
+def _check_together(given: list[str], reading: Reading) -> None:
+    """Check that the given options work together: none is ignored."""
+    if "--engine" in given:
+        other = next((name for name in given if name not in (*_ALWAYS, *_WITH_ENGINE)), None)
+        if other is not None:
+            raise ValueError(f"{other} must not be given with --engine ray, which takes only {', '.join(_WITH_ENGINE)}")
+    for name, needed in _NEEDED.items():
+        if name in given and needed not in given:
+            raise ValueError(f"{name} must be given with {needed}, got no {needed}")
+    if "--scene" not in given:
+        return
+    if "--skip-bad" in given:
+        raise ValueError("--skip-bad must not be given with --scene, which needs every row to be valid")
+    if "--report" in given:
+        raise ValueError(
+            "--report must not be given with --scene, which need not fit into memory: "
+            "for a scene that does, --columns image= gives the same answer and its page"
+        )
+    image = reading.columns.get("image")
+    if image is not None:
+        raise ValueError(f"--columns must have no image with --scene, because all rows are of one, got image={image}")
+
+
 def _on_engine(
-    engine: str | None,
+    engine: str,
     address: str | None,
     format: str | None,
     inputs: list[str],
     output: Path,
     suppression: str,
-    reading: Any,
-    others: dict[str, Any],
+    reading: Reading,
+    scene: bool,
 ) -> None:
-    """Run on a cluster, which takes fewer options."""
+    """Run on a cluster."""
     if engine != "ray":
-        raise ValueError(f"--engine must be ray, got {engine or 'none'}")
-    given = next((name for name, value in others.items() if value), None)
-    if given is not None:
-        raise ValueError(f"{given} must not be given with --engine ray")
+        raise ValueError(f"--engine must be ray, got {engine}")
     if format not in (None, "parquet"):
         raise ValueError(f"--format must be parquet with --engine ray, got {format}")
+    for name, paths in (("INPUTS", inputs), ("--output", [str(output)])):
+        if "-" in paths:
+            raise ValueError(f"{name} must be paths that all machines see with --engine ray, got -")
     import hashnms  # noqa: PLC0415
 
-    how = {"columns": reading.columns, "box_format": reading.box_format, "address": address}
+    columns = {**reading.columns, "image": None} if scene else reading.columns
+    how: dict[str, Any] = {"columns": columns, "box_format": reading.box_format, "address": address}
     print(hashnms.cluster.suppress_files(inputs, output, suppression, **how), file=sys.stderr)
 
 

@@ -70,15 +70,18 @@ def suppress_files(
     chain = Suppression.of(suppression)
     found = _Files.of(inputs, Reading(columns or {}, box_format))
     target = Path(output)
+    if target.exists() and not target.is_dir():
+        raise FileError(f"output must be a folder, because machines write a file each, got the file {target}")
     with beside(target, folder=True, names=_parquet_names(target)) as new:
         if not found.count:  # Ray loses the columns of a dataset without rows
             pq.write_table(found.schema.empty_table(), new / "empty.parquet")
             return Summary(0, 0, 0, time.perf_counter() - start)
+        scene = scene_of(chain, found.columns, ROW) if found.columns.image is None else None
         _connect(address)
         with _quiet(), _one_error(found):
             dataset = found.dataset()
-            if found.columns.image is None:
-                kept = by_steps(dataset, chain, scene_of(chain, found.columns, ROW))
+            if scene is not None:
+                kept = by_steps(dataset, chain, scene)
             else:
                 kept = by_image(dataset, chain, found.columns, ROW, _partitions(found.count))
             kept.write_parquet(str(new))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import ray
 import ray.data
 from numpy.typing import NDArray
 from ray.data.expressions import monotonically_increasing_id
@@ -19,7 +20,7 @@ from hashnms._arrow import Arrays, BadRow
 from hashnms._tiles import UnusualSize
 from hashnms.tables import Columns
 
-Function = Callable[..., pa.Table]
+Function = Callable[..., pa.Table | Iterator[pa.Table]]
 
 ROW = "hashnms_row"  #: the column of row numbers that is added if none is given
 GROUP = "hashnms_group"  #: the column of groups, from one stage to the next
@@ -45,6 +46,8 @@ def numbered(dataset: Any, row: str | None) -> tuple[Any, str, pa.Table]:
     schema = dataset.schema()
     empty = pa.schema(list(zip(schema.names, schema.types, strict=True))).empty_table()
     if row is not None:
+        if not pa.types.is_integer(empty.schema.field(row).type):
+            raise TypeError(f"row must be a column of whole numbers, got {row} of {empty.schema.field(row).type}")
         return dataset, row, empty
     numbers = pa.array([], pa.int64())
     return dataset.with_column(ROW, monotonically_increasing_id()), ROW, empty.append_column(ROW, numbers)
@@ -55,9 +58,9 @@ def with_columns(dataset: Any, empty: pa.Table) -> Any:
     return ray.data.from_arrow(empty).union(dataset)
 
 
-def mapped(dataset: Any, function: Function, **arguments: Any) -> Any:
-    """Apply a function to each block."""
-    return dataset.map_batches(partial(_alone, function, **arguments), batch_format="pyarrow", batch_size=None)
+def mapped(dataset: Any, function: Function, *, most: int | None = None, **arguments: Any) -> Any:
+    """Apply a function to each block; or to up to `most` rows of one or more blocks."""
+    return dataset.map_batches(partial(_alone, function, **arguments), batch_format="pyarrow", batch_size=most)
 
 
 def by_group(dataset: Any, partitions: int, function: Function, **arguments: Any) -> Any:
@@ -69,7 +72,26 @@ def by_group(dataset: Any, partitions: int, function: Function, **arguments: Any
     return groups.map_groups(partial(_alone, function, **arguments), batch_format="pyarrow")
 
 
-def _alone(function: Function, table: pa.Table, **arguments: Any) -> pa.Table:
+def tables_of(dataset: Any) -> Iterator[pa.Table]:
+    """The blocks that have rows, one after another."""
+    for block in dataset.to_arrow_refs():
+        table = ray.get(block)
+        if len(table):
+            yield table
+
+
+def gathered(dataset: Any) -> pa.Table | None:
+    """All rows in this process; None if there are none."""
+    tables = list(tables_of(dataset))
+    return pa.concat_tables(tables) if tables else None
+
+
+def without(table: pa.Table, names: list[str]) -> pa.Table:
+    """A table without these columns, as far as it has them."""
+    return table.drop_columns([name for name in names if name in table.column_names])
+
+
+def _alone(function: Function, table: pa.Table, **arguments: Any) -> pa.Table | Iterator[pa.Table]:
     """Call a function on one thread: Ray runs one task per core."""
     set_num_threads(1)
     return function(table, **arguments)
@@ -90,6 +112,16 @@ def hashes_of(table: pa.Table, name: str) -> NDArray[np.uint64]:
         column = column.cast(column.type.value_type)
     values: NDArray[np.uint64] = pd.util.hash_array(column.to_pandas().to_numpy())
     return values
+
+
+def check_distinct(numbers: NDArray[Any], row: str, times: NDArray[Any] | int = 1) -> None:
+    """Check that no row number is there more often than this: one time for all, or one for each number in order."""
+    if (numbers[1:] > numbers[:-1]).all():
+        return
+    values, counts = np.unique(numbers, return_counts=True)
+    repeated = values[counts > times]
+    if len(repeated):
+        raise RowError(repeated[0].item(), f"column {row} must have distinct numbers, got {repeated[0]} twice")
 
 
 def row_order(table: pa.Table, row: str) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,8 @@ Records = NDArray[Any]
 Rows = NDArray[np.int64]
 #: Called with the share of the work that is done, and the name of the current step.
 Progress = Callable[[float, str], None]
+#: Gives, for some of the records at a time, the number of the first and which tiles they touch.
+Touching = Callable[[Records], Iterable[tuple[int, Touched]]]
 
 #: Memory for a record that is being decided: the record itself and what the core needs for it.
 _BYTES_OF_A_ROW = 250
@@ -158,9 +160,7 @@ class Scene:
         sample = np.frombuffer(sampled, self.layout.stored)
         return sample.take(np.flatnonzero(self.are_left(sample["row"])))
 
-    def divided(
-        self, name: str, paths: Sequence[Path], count: int, touched: Callable[[Records], Touched]
-    ) -> list[Path]:
+    def divided(self, name: str, paths: Sequence[Path], count: int, touched: Touching) -> list[Path]:
         """Divide records into a folder with one file for each tile. Existing files are not made again.
 
         A box is copied to all tiles that it touches. Files are removed once they have been decided.
@@ -173,16 +173,16 @@ class Scene:
         folder = self.folder / name
         return [folder / str(tile) for tile in range(int((folder / "count").read_text()))]
 
-    def _divide(self, new: Path, paths: Sequence[Path], count: int, touched: Callable[[Records], Touched]) -> None:
+    def _divide(self, new: Path, paths: Sequence[Path], count: int, touched: Touching) -> None:
         files = [(new / str(tile)).open("ab", buffering=2**14) for tile in range(count)]
         try:
             for records in self.records(paths, "dividing"):
-                starts, places, copies = touched(records)
-                copied = records.take(places)
-                copied["copy"] = copies
-                for file, (start, end) in zip(files, pairwise(starts.tolist()), strict=True):
-                    if start < end:
-                        file.write(copied[start:end].data)
+                for first, (starts, places, copies) in touched(records):
+                    copied = records.take(first + places)
+                    copied["copy"] = copies
+                    for file, (start, end) in zip(files, pairwise(starts.tolist()), strict=True):
+                        if start < end:
+                            file.write(copied[start:end].data)
         finally:
             for file in files:
                 file.close()

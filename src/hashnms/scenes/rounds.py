@@ -8,21 +8,19 @@ box kept so far, so the undecided boxes are the scene of the next round. Rounds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hashnms._tiles import Tiles, Touched, UnusualSize
+from hashnms._tiles import USEFUL, Tiles, Touched, UnusualSize
 from hashnms.boxes import to_xyxy
 from hashnms.partial import Status, partial_nms
 from hashnms.scenes.records import Records, Scene, by_row
 from hashnms.steps import Nms
-
-_MOST_TOUCHED = 1.3  #: tiles that a box touches on average; if it is more, fewer tiles are better
-_USEFUL = 0.5  #: if a larger share of a round's boxes stays undecided, tiles do not help
 
 
 def nms(scene: Scene, step: Nms, name: str) -> None:
@@ -34,7 +32,7 @@ def nms(scene: Scene, step: Nms, name: str) -> None:
             scene.suppress_at_once([step], paths)
             return
         round_name = f"{name}-round-{number}"
-        tiles = _tiles(scene, step, paths, left) if left < _USEFUL * before else None
+        tiles = _tiles(scene, step, paths, left) if left < USEFUL * before else None
         if tiles is None and not (scene.folder / round_name).exists():
             _by_rank(scene, step, paths, f"{name}-cut")
             return
@@ -48,21 +46,16 @@ def _tiles(scene: Scene, step: Nms, paths: Sequence[Path], left: int) -> Tiles |
     """A good number of tiles; None if boxes reach over too many of them."""
     sample = scene.sample(paths)
     corners = to_xyxy(scene.layout.arrays(sample)[0], scene.box_format)
-    wanted, fewest = scene.tiles_for(left), max(2, -(-left // scene.most_at_once))
-    while wanted >= fewest:
-        tiles = Tiles.of(corners, wanted)
-        if len(_touched(scene, step, tiles, sample).rows) <= _MOST_TOUCHED * len(sample):
-            return tiles
-        wanted //= 2
-    return None
+    wanted, fewest = scene.tiles_for(left), -(-left // scene.most_at_once)
+    with _located(sample):
+        return Tiles.useful(corners, wanted, fewest, step.iou_threshold, metric=step.metric, inclusive=step.inclusive)
 
 
-def _touched(scene: Scene, step: Nms, tiles: Tiles, records: Records) -> Touched:
-    boxes = scene.layout.arrays(records)[0]
+@contextmanager
+def _located(records: Records) -> Iterator[None]:
+    """Add the row to an error about the size of one of these boxes."""
     try:
-        return tiles.touched(
-            boxes, step.iou_threshold, metric=step.metric, inclusive=step.inclusive, box_format=scene.box_format
-        )
+        yield
     except UnusualSize as error:
         raise ValueError(f"{error} in row {records['row'][error.row] + 1:,}") from None
 
@@ -70,9 +63,12 @@ def _touched(scene: Scene, step: Nms, tiles: Tiles, records: Records) -> Touched
 def _by_place(scene: Scene, step: Nms, paths: Sequence[Path], tiles: Tiles | None, name: str) -> list[Path]:
     """Run one round and return the files of undecided boxes. Tiles are not needed if the scene is already divided."""
 
-    def touched(records: Records) -> Touched:
+    def touched(records: Records) -> Iterator[tuple[int, Touched]]:
         assert tiles is not None
-        return _touched(scene, step, tiles, records)
+        boxes, how = scene.layout.arrays(records)[0], {"metric": step.metric, "inclusive": step.inclusive}
+        most = 2 * scene.most_at_once  # copies: they are smaller than the records that are decided
+        with _located(records):
+            yield from tiles.touched_in_parts(boxes, most, step.iou_threshold, box_format=scene.box_format, **how)
 
     files = scene.divided(name, paths, 0 if tiles is None else tiles.num_tiles, touched)
     text = f"round {name.rpartition('-')[2]}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,7 @@ def hnms(scene: Scene, step: Hnms, name: str) -> None:
     for number, function in enumerate(hash_family(step.alpha, step.num_hashes)):
         count = scene.tiles_for(scene.num_left(scene.all))
 
-        def touched(records: Records, function: IoUHash = function, count: int = count) -> Touched:
-            return _by_cell(scene, records, function, count)
-
+        touched = partial(_by_cell, scene, function, count)
         tiles = scene.divided(f"{name}-hash-{number}", scene.all, count, touched)
         for _, path in scene.each(tiles, f"hash {number + 1} of {step.num_hashes}"):
             best = np.zeros(0, scene.layout.stored)  # of the cells so far: a cell may hold any number of boxes
@@ -45,7 +44,7 @@ def hnms(scene: Scene, step: Hnms, name: str) -> None:
                 scene.remove(np.delete(both["row"], keep))
 
 
-def _by_cell(scene: Scene, records: Records, function: IoUHash, count: int) -> Touched:
+def _by_cell(scene: Scene, function: IoUHash, count: int, records: Records) -> Iterator[tuple[int, Touched]]:
     """Put all boxes of a cell into the same tile, chosen by a hash of the cell."""
     boxes, _, labels = scene.layout.arrays(records)
     key = np.zeros(len(records), np.int64) if labels is None else labels
@@ -53,7 +52,7 @@ def _by_cell(scene: Scene, records: Records, function: IoUHash, count: int) -> T
         key = key * np.int64(0x5851F42D4C957F2D) + code  # overflow is fine
     tile = (mixed(key) % np.uint64(count)).astype(np.uint16)
     starts = np.concatenate([[0], np.cumsum(np.bincount(tile, minlength=count))])
-    return Touched(starts, np.argsort(tile, kind="stable"), np.zeros(len(records), np.int8))
+    yield 0, Touched(starts, np.argsort(tile, kind="stable"), np.zeros(len(records), np.int8))
 
 
 _STEPS: dict[type[Step], Callable[[Scene, Any, str], None]] = {ScoreThreshold: score, Hnms: hnms, Nms: nms}
