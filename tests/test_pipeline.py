@@ -1,7 +1,9 @@
 """`Suppression`: its steps match the functions, and it parses the notation it writes."""
 
+import cProfile
 import json
 import pickle
+import pstats
 import re
 from dataclasses import FrozenInstanceError, dataclass
 
@@ -354,3 +356,49 @@ def test_an_error_in_a_later_step_names_the_row_of_the_input():
 
 def test_every_step_is_exported():
     assert all(getattr(hashnms, kind.__name__) is kind for kind in STEPS.values())
+
+
+LONG = "+".join(["nms:0.5", "hnms:0.7/2", "softnms:linear/0.3/0.01", "limit:9"] * 1000)
+
+
+def calls_of(function, *arguments):
+    """How many functions a call calls."""
+    profile = cProfile.Profile()
+    profile.runcall(function, *arguments)
+    return pstats.Stats(profile).total_calls
+
+
+def test_reading_and_writing_a_long_chain_takes_the_same_for_each_step():
+    chain = Suppression.parse(LONG)
+    tenth = Suppression(chain.steps[::10])
+    for work in (lambda one: Suppression.parse(str(one)), lambda one: Suppression.from_dict(one.to_dict())):
+        assert calls_of(work, chain) <= min(200 * len(chain.steps), 11 * calls_of(work, tenth))
+    assert calls_of(str, chain) <= 5
+    assert calls_of(hash, chain) <= 10 * len(chain.steps)
+    assert pickle.loads(pickle.dumps(chain)) == chain == Suppression(list(chain.steps))
+
+
+def test_an_error_shows_a_part_of_a_long_chain():
+    before = f"{LONG}+"
+    with pytest.raises(ValueError, match=r"^a step must be one of .*, got 'nsm'\n") as caught:
+        Suppression.parse(f"{before}nsm:0.5+{LONG}")
+    _, shown, mark = str(caught.value).split("\n")
+    assert len(shown) < 200
+    assert shown[mark.index("^") : mark.rindex("^") + 1] == "nsm"
+    for wrong in ("x" * 10**6, "nms:" + "1" * 10**6, "limit:" + "1" * 10**6, f"{LONG}+nms:0.5/{LONG}"):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            Suppression.parse(wrong)
+        assert len(str(caught.value)) < 1000
+    steps = Suppression.parse(LONG).to_dict()["steps"]
+    for call, wrong in (
+        (Suppression, LONG),
+        (Suppression, [*Suppression.parse(LONG).steps, LONG]),
+        (Suppression.of, Suppression.parse(LONG).steps),
+        (Suppression.from_dict, {"steps": steps, "more": 1}),
+        (Suppression.from_dict, {"steps": [*steps, {"step": LONG}]}),
+        (Suppression.from_dict, steps),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call(wrong)
+        assert len(str(caught.value)) < 500
+        assert "\n" not in str(caught.value)

@@ -176,9 +176,8 @@ class Suppression:
             return value
         if isinstance(value, str):
             return cls.parse(value)
-        raise TypeError(
-            f"a suppression must be a Suppression or its notation, such as 'hnms:0.7/1+nms:0.5', got {value!r}"
-        )
+        need = "a suppression must be a Suppression or its notation, such as 'hnms:0.7/1+nms:0.5'"
+        raise TypeError(f"{need}, got {_settings.brief(value)}")
 
     @classmethod
     def parse(cls, text: str) -> Suppression:
@@ -190,7 +189,7 @@ class Suppression:
         Limit(k=100)
         """
         if not isinstance(text, str):
-            raise TypeError(f"text must be a string such as 'hnms:0.7/1+nms:0.5', got {text!r}")
+            raise TypeError(f"text must be a string such as 'hnms:0.7/1+nms:0.5', got {_settings.brief(text)}")
         starts = [0, *(plus.end() for plus in _PLUS.finditer(text))]
         ends = [*(start - 1 for start in starts[1:]), len(text)]
         return cls(parse_step(text, start, end) for start, end in zip(starts, ends, strict=True))
@@ -200,9 +199,9 @@ class Suppression:
         """Build a suppression from the result of `to_dict`."""
         need = "data must be a dict with a list of steps, {'steps': [...]}"
         if not isinstance(data, Mapping):
-            raise TypeError(f"{need}, got {data!r}")
+            raise TypeError(f"{need}, got {_settings.brief(data)}")
         if set(data) != {"steps"} or not isinstance(data["steps"], (list, tuple)):
-            raise ValueError(f"{need}, got {data!r}")
+            raise ValueError(f"{need}, got {_settings.brief(data)}")
         return cls(step_from_dict(entry) for entry in data["steps"])
 
     def to_dict(self) -> dict[str, Any]:
