@@ -1,9 +1,9 @@
 """`Suppression`: its steps match the functions, and it parses the notation it writes."""
 
+import copy
 import cProfile
 import json
 import pickle
-import pstats
 import re
 from dataclasses import FrozenInstanceError, dataclass
 
@@ -233,6 +233,56 @@ def test_the_result_has_names_and_a_box_format_is_taken():
     assert np.array_equal(result.keep, nms(to_xyxy(boxes, "xywh"), np.array([0.5, 0.75, 0.25]), 0.5))
 
 
+COPIES = {
+    "pickle": lambda result: pickle.loads(pickle.dumps(result)),
+    "old pickle": lambda result: pickle.loads(pickle.dumps(result, 0)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "_make": Suppressed._make,
+    "_make of three": lambda result: Suppressed._make([*result, result.boxes]),
+    "_replace": lambda result: result._replace(keep=result.keep),
+    "_asdict": lambda result: Suppressed(**result._asdict()),
+}
+
+
+@pytest.mark.parametrize("text", ["nms:0.5", "nmm:0.5", "vote:0.5+limit:1", "wbf:0.5"])
+@pytest.mark.parametrize("way", COPIES)
+def test_every_copy_of_a_result_holds_all_of_it(text, way):
+    result = Suppression.parse(text)([[0, 0, 4, 4], [0, 0, 4, 5], [9, 9, 10, 10]], [0.5, 1, 0.25])
+    copied = COPIES[way](result)
+    assert type(copied) is Suppressed
+    assert copied == result
+    assert repr(copied) == repr(result)
+    if text == "nms:0.5":
+        assert copied.boxes is None
+    else:
+        assert np.array_equal(copied.boxes, result.boxes)
+
+
+def test_a_result_is_a_pair_and_its_boxes_can_be_replaced():
+    result = Suppression.parse("nmm:0.5")([[0, 0, 4, 4], [0, 0, 4, 5]], [0.5, 1])
+    keep, scores = result
+    assert (len(result), result[0], result[:], result._fields) == (2, keep, (keep, scores), ("keep", "scores"))
+    assert result._replace(boxes=None).boxes is None
+    assert result._replace(scores=[7]).boxes is result.boxes
+    assert repr(result) == "Suppressed(keep=array([1]), scores=array([1.]), boxes=array([[0., 0., 4., 5.]], dtype=float32))"
+    with pytest.raises(TypeError):
+        result._replace(labels=[1])
+    with pytest.raises(TypeError):
+        hash(result)
+
+
+def test_results_are_equal_if_all_they_hold_is():
+    boxes, scores = [[0, 0, 4, 4], [0, 0, 4, 5], [9, 9, 10, 10]], [0.5, 1, 0.25]
+    kept, grown = (Suppression.parse(text)(boxes, scores) for text in ("nms:0.5", "nmm:0.5"))
+    assert np.array_equal(kept.keep, grown.keep)
+    assert kept != grown
+    assert grown != grown._replace(boxes=grown.boxes + 1)
+    assert kept != kept._replace(scores=kept.scores * 2)
+    assert kept != kept._replace(keep=kept.keep[:1], scores=kept.scores[:1])
+    assert (kept == 3, kept != 3) == (False, True)
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_every_step_takes_no_boxes(name):
     values = {"top": ":5", "limit": ":5", "score": ":0"}
@@ -365,7 +415,7 @@ def calls_of(function, *arguments):
     """How many functions a call calls."""
     profile = cProfile.Profile()
     profile.runcall(function, *arguments)
-    return pstats.Stats(profile).total_calls
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 def test_reading_and_writing_a_long_chain_takes_the_same_for_each_step():
@@ -390,7 +440,7 @@ def test_an_error_shows_a_part_of_a_long_chain():
             Suppression.parse(wrong)
         assert len(str(caught.value)) < 1000
     steps = Suppression.parse(LONG).to_dict()["steps"]
-    for call, wrong in (
+    for call, value in (
         (Suppression, LONG),
         (Suppression, [*Suppression.parse(LONG).steps, LONG]),
         (Suppression.of, Suppression.parse(LONG).steps),
@@ -399,6 +449,6 @@ def test_an_error_shows_a_part_of_a_long_chain():
         (Suppression.from_dict, steps),
     ):
         with pytest.raises((TypeError, ValueError)) as caught:
-            call(wrong)
+            call(value)
         assert len(str(caught.value)) < 500
         assert "\n" not in str(caught.value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Literal, get_type_hints
 
@@ -12,7 +12,8 @@ from hashnms._candidates import Candidates
 from hashnms._settings import MetricName, SoftMethodName
 
 #: The fields of a class of steps, and their types: looked up once, because a lookup takes longer than reading a step.
-_fields_of, _types_of = cache(fields), cache(get_type_hints)
+_fields_of: Callable[[type], tuple[Field[Any], ...]] = cache(fields)
+_types_of: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
 @dataclass(frozen=True)
