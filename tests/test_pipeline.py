@@ -265,7 +265,7 @@ def test_a_result_is_a_pair_and_its_boxes_can_be_replaced():
     assert (len(result), result[0], result[:], result._fields) == (2, keep, (keep, scores), ("keep", "scores"))
     assert result._replace(boxes=None).boxes is None
     assert result._replace(scores=[7]).boxes is result.boxes
-    assert repr(result) == "Suppressed(keep=array([1]), scores=array([1.]), boxes=array([[0., 0., 4., 5.]], dtype=float32))"
+    assert repr(result).startswith("Suppressed(keep=array([1]), scores=array([1.]), boxes=array([[0., 0., 4., 5.]]")
     with pytest.raises(TypeError):
         result._replace(labels=[1])
     with pytest.raises(TypeError):

@@ -207,7 +207,7 @@ def valid_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None
 
 
 def valid_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = None) -> None:
-    """Raise an error that names the first box that is not finite or has a negative size."""
+    """Raise an error that names the first box that is not finite, has a negative size or an infinite corner."""
     finite_rows(boxes, name, rows)
     inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
     if inverted.any():
@@ -216,6 +216,20 @@ def valid_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = N
             need, other = "x2 >= x1 and y2 >= y1", "box_format='xywh' or " if (boxes[:, 2:] >= 0).all() else ""
             hint = f"; did you mean {other}hashnms.boxes.order_corners(boxes)?"
         raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted, rows)}{hint}")
+    infinite = have_infinite_corners(boxes, box_format)
+    if infinite.any():
+        need = f"corners that are finite in {boxes.dtype}"
+        raise ValueError(f"{name} must have {need}, got {_first_row(boxes, infinite, rows)}")
+
+
+def have_infinite_corners(boxes: Array, box_format: str) -> NDArray[np.bool_]:
+    """Which finite boxes have a corner beyond the greatest number of their type, such as x + w in xywh."""
+    first, size = boxes[:, :2], boxes[:, 2:]
+    if box_format == "xyxy":
+        return np.zeros(len(boxes), np.bool_)
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners = (first + size,) if box_format == "xywh" else (first - size / 2, first + size / 2)
+    return ~np.isfinite(np.concatenate(corners, axis=1)).all(axis=1)  # type: ignore[no-any-return]
 
 
 def finite_rows(boxes: Array, name: str = "boxes", rows: Any = None) -> None:
