@@ -241,7 +241,7 @@ COPIES = {
     "_make": Suppressed._make,
     "_make of three": lambda result: Suppressed._make([*result, result.boxes]),
     "_replace": lambda result: result._replace(keep=result.keep),
-    "_asdict": lambda result: Suppressed(**result._asdict()),
+    "_asdict": lambda result: Suppressed.of(**result._asdict()),
 }
 
 

@@ -235,7 +235,9 @@ def test_infinite_corners_are_refused_on_another_device_too(box_format):
     scores = np.ones(2, np.float32)
     with Elsewhere():
         for call in (hashnms.hnms, hashnms.nms, Suppression.parse("top:1"), Suppression.parse("hnms:0.5/2+nms:0.5")):
-            with pytest.raises(ValueError, match="boxes must have corners that are finite in float32, got .* in row 1"):
+            with pytest.raises(
+                ValueError, match=r"boxes must have corners that are finite in float32, got .* in row 1"
+            ):
                 call(to_device(boxes), to_device(scores), box_format=box_format)
 
 

@@ -229,7 +229,8 @@ def have_infinite_corners(boxes: Array, box_format: str) -> NDArray[np.bool_]:
         return np.zeros(len(boxes), np.bool_)
     with np.errstate(over="ignore", invalid="ignore"):
         corners = (first + size,) if box_format == "xywh" else (first - size / 2, first + size / 2)
-    return ~np.isfinite(np.concatenate(corners, axis=1)).all(axis=1)  # type: ignore[no-any-return]
+    infinite: NDArray[np.bool_] = ~np.isfinite(np.concatenate(corners, axis=1)).all(axis=1)
+    return infinite
 
 
 def finite_rows(boxes: Array, name: str = "boxes", rows: Any = None) -> None:

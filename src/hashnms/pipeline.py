@@ -36,23 +36,26 @@ class Suppressed(_Pair[Result]):
     equal if all they hold is equal.
     """
 
-    boxes: Result | None
+    boxes: Result | None = None
 
-    def __new__(cls, keep: Result, scores: Result, boxes: Result | None = None) -> Self:
-        result = super().__new__(cls, keep, scores)  # type: ignore[type-var]
-        result.boxes = boxes
+    @classmethod
+    def of(cls, keep: Result, scores: Result, boxes: Result | None = None) -> Self:
+        """A result with these values."""
+        result = cls(keep, scores)  # without a __new__ of its own, which torch.compile cannot call before torch 2.9
+        if boxes is not None:
+            result.boxes = boxes
         return result
 
     @classmethod
     def _make(cls, values: Iterable[Result]) -> Self:  # type: ignore[override]
         """A result with the values of another one, or of any two or three values."""
-        return cls(*values, *([values.boxes] if isinstance(values, Suppressed) else []))
+        return cls.of(*values, *([values.boxes] if isinstance(values, Suppressed) else []))
 
     def _asdict(self) -> dict[str, Any]:
         return {"keep": self.keep, "scores": self.scores, "boxes": self.boxes}
 
-    def _replace(self, **values: Any) -> Self:
-        return type(self)(**{**self._asdict(), **values})
+    def _replace(self, **values: Any) -> Suppressed[Result]:
+        return self.of(**{**self._asdict(), **values})
 
     __replace__ = _replace
 
@@ -156,8 +159,8 @@ class Suppression:
         """
         if _tensors.is_tensor(boxes):
             op = _tensors.ops.suppress_and_merge if self.changes_boxes else _tensors.ops.suppress
-            return Suppressed(*op(boxes, scores, labels, images, self, box_format))
-        return Suppressed(*self.on_host(boxes, scores, labels, images, box_format))
+            return Suppressed.of(*op(boxes, scores, labels, images, self, box_format))
+        return Suppressed.of(*self.on_host(boxes, scores, labels, images, box_format))
 
     @property
     def changes_scores(self) -> bool:
