@@ -95,6 +95,18 @@ def test_links_lead_to_files_of_the_repository():
     assert broken == []
 
 
+def test_what_the_pages_install_is_there_before_the_first_release():
+    """`pip install hashnms` fails until hashnms is on PyPI; docs/releasing.md says what to change then."""
+    allowed = {"docs/releasing.md", "src/hashnms/_extras.py"}
+    pages = {*PAGES, *(path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.glob("src/**/*.py"))} - allowed
+    wrong = re.compile(r"hashnms\[|pip install[^\n`]* \"?hashnms\b")
+    assert [page for page in sorted(pages) if wrong.search((REPOSITORY / page).read_text(encoding="utf-8"))] == []
+    named = {page for page in pages if re.search(r'pip install "?\.', (REPOSITORY / page).read_text(encoding="utf-8"))}
+    said = re.findall(r"[\w/]+\.md", (REPOSITORY / "docs/releasing.md").read_text().partition("INSTALL")[2])
+    from_a_clone = {f"docs/explanation/{name}.md" for name in ("benchmarks", "data", "experiments")}
+    assert named - from_a_clone == {*said[:3], "src/hashnms/__init__.py"}
+
+
 def test_the_options_on_the_page_of_the_command_line_are_those_of_the_commands():
     """If not: `python docs/make_commands.py`."""
     spec = importlib.util.spec_from_file_location("make_commands", REPOSITORY / "docs" / "make_commands.py")

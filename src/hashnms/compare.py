@@ -65,7 +65,7 @@ def compare(
     Args:
         detections: the raw detections of one or many images.
         suppressions: one or more `Suppression` values or notations; `sweep` makes several from one pattern.
-        truth: the ground truth, for average precision by faster-coco-eval (`pip install "hashnms[eval]"`).
+        truth: the ground truth, for average precision by faster-coco-eval (the extra `eval`).
         max_detections: only this many detections, the best, of each image and label count for average precision.
         ignore_by_label: whether an ignored region applies to its own label only, or to all; see `average_precision`.
         rounds: how many times each method is timed.

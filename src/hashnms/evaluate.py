@@ -1,6 +1,6 @@
 """How good a suppression is: average precision against ground truth, and agreement with the exact method.
 
-`average_precision` and `coco_summary` use faster-coco-eval (`pip install "hashnms[eval]"`). They take detections and
+`average_precision` and `coco_summary` use faster-coco-eval (the extra `eval`). They take detections and
 ground truth of many images, flat (`Detections`, `Truth`) or image by image.
 """
 
@@ -126,7 +126,7 @@ def average_precision(
     max_detections: int = 1000,
     ignore_by_label: bool = False,
 ) -> AveragePrecision:
-    """Compute average precision and recall of detections with faster-coco-eval (`pip install "hashnms[eval]"`).
+    """Compute average precision and recall of detections with faster-coco-eval (the extra `eval`).
 
     A detection is matched to the unmatched ground truth box of its label with the highest IoU. An unmatched detection
     in an ignored region does not count. Images without ground truth count too: every detection there is wrong.
@@ -245,7 +245,7 @@ def coco_summary(
     max_detections: Sequence[int] = (1, 10, 100),
     ignore_by_label: bool = True,
 ) -> CocoSummary:
-    """Compute COCO's twelve numbers, as pycocotools does, with faster-coco-eval (`pip install "hashnms[eval]"`).
+    """Compute COCO's twelve numbers, as pycocotools does, with faster-coco-eval (the extra `eval`).
 
     Args:
         detections: as in `average_precision`.
