@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms import _core
+from hashnms import _core, _dlpack
 from hashnms._tensors import array_of, is_proxy, is_tensor
 
 Array = NDArray[Any]
@@ -37,7 +37,24 @@ def boxes_array(boxes: Any, name: str = "boxes") -> Array:
 def boxes_shape(shape: tuple[int, ...], name: str = "boxes") -> None:
     """Raise an error if this is not the shape of boxes."""
     if len(shape) != 2 or shape[1] != 4:
-        raise ValueError(f"{name} must have shape (N, 4), got {shape}")
+        hint = _shape_hint(shape) if name == "boxes" else ""
+        raise ValueError(f"{name} must have shape (N, 4), got {shape}{hint}")
+
+
+def _shape_hint(shape: tuple[int, ...]) -> str:
+    """What to do with boxes of another shape that is usual elsewhere."""
+    if shape == (4,):
+        return ": one box is boxes.reshape(1, 4)"
+    if len(shape) == 3 and shape[2] == 4:
+        return ": pass boxes.reshape(-1, 4), and the image of each box as images= (docs/howto/many_images.md)"
+    if len(shape) != 2:
+        return ""
+    columns = {
+        5: ": pass boxes[:, :4], and column 4 as scores= if these are the scores; rotated boxes are not supported",
+        6: ": pass boxes[:, :4], and scores and labels as scores= and labels=",
+        8: ": quadrilaterals are not supported, only upright boxes, such as those around them",
+    }
+    return columns.get(shape[1], ": boxes.T has that shape" if shape[0] == 4 else "")
 
 
 def scores_array(scores: Any, num_boxes: int) -> Array:
@@ -54,6 +71,8 @@ def labels_array(labels: Any, num_boxes: int, name: str = "labels") -> Array | N
         array = array.astype(_INT64)
     if array.dtype.kind not in "iu" and not _is_float(array):
         hint = f": np.unique({name}, return_inverse=True)[1] numbers them" if _is_text(array) else ""
+        if array.dtype == np.bool_:
+            hint = f": pass 0 and 1 if these are two {name}; to select rows with a mask, pass boxes[mask]"
         raise TypeError(f"{name} must be integers, got {_kind(labels, array)}{hint}")
     array = _one_for_each_box(name, array, num_boxes)
     return _integers(name, _whole_numbers(name, array) if _is_float(array) else array)
@@ -110,7 +129,12 @@ def given_labels(labels: Any) -> Any:
 
 def ignore_array(ignore: Any, num_boxes: int) -> Array:
     """A mask of ignored regions; by default there are none."""
-    array = np.zeros(num_boxes, bool) if ignore is None else np.asarray(ignore, dtype=bool)
+    array = np.zeros(num_boxes, bool) if ignore is None else _as_array("ignore", ignore)
+    if array.size == 0:
+        array = array.astype(bool)
+    if array.dtype.kind not in "biu":
+        raise TypeError(f"a mask of ignored boxes must be bools, got {_kind(ignore, array)}")
+    array = array.astype(bool)
     if array.shape != (num_boxes,):
         raise ValueError(f"a mask of ignored boxes must have shape ({num_boxes},), got {array.shape}")
     return array
@@ -229,8 +253,7 @@ def have_infinite_corners(boxes: Array, box_format: str) -> NDArray[np.bool_]:
         return np.zeros(len(boxes), np.bool_)
     with np.errstate(over="ignore", invalid="ignore"):
         corners = (first + size,) if box_format == "xywh" else (first - size / 2, first + size / 2)
-    infinite: NDArray[np.bool_] = ~np.isfinite(np.concatenate(corners, axis=1)).all(axis=1)
-    return infinite
+    return np.asarray(~np.isfinite(np.concatenate(corners, axis=1)).all(axis=1))
 
 
 def finite_rows(boxes: Array, name: str = "boxes", rows: Any = None) -> None:
@@ -280,9 +303,13 @@ def _as_array(name: str, values: Any, axes: int = 1) -> Array:
             "with torch.cat or np.concatenate and pass the image of each box as images"
         )
     try:
-        return np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+        return _dlpack.array_of(name, values) if _dlpack.is_only_way(values) else np.asarray(values)
+    except Exception as error:
+        if isinstance(values, (list, tuple)) and isinstance(error, ValueError):
+            raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+        if hasattr(values, "__dlpack__") and not _dlpack.is_only_way(values):
+            return _dlpack.array_of(name, values)
+        raise
 
 
 def _real_array(name: str, values: Any, axes: int = 1) -> Array:
@@ -299,8 +326,15 @@ def _real_array(name: str, values: Any, axes: int = 1) -> Array:
         dtype = _float_for_integers(name, array)
     else:
         need = "real numbers (float16, bfloat16, float32, float64, integer)"
-        raise TypeError(f"{name} must be {need}, got {_kind(values, array)}")
+        hint = "" if array.dtype != np.bool_ else _HINTS_FOR_MASKS.get(name, "")
+        raise TypeError(f"{name} must be {need}, got {_kind(values, array)}{hint}")
     return _plain(array, dtype)
+
+
+_HINTS_FOR_MASKS = {
+    "boxes": ": masks are not supported, only boxes, such as torchvision.ops.masks_to_boxes makes around them",
+    "scores": ": select rows before the call, as in boxes[mask] and scores[mask]",
+}
 
 
 def _kind(values: Any, array: Array) -> str:
