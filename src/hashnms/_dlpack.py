@@ -39,4 +39,5 @@ def array_of(name: str, values: Any) -> NDArray[Any]:
     try:
         return np.from_dlpack(values)
     except Exception as error:  # what the other library raises, or NumPy for types that it does not have
-        raise TypeError(f"{name} must be numbers that NumPy can read, got a {kind}: {error}") from error
+        why = str(error).partition("\n")[0]
+        raise TypeError(f"{name} must be numbers that NumPy can read, got a {kind}: {why}") from error
