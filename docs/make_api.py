@@ -1,4 +1,4 @@
-"""Write the pages in docs/reference/api/ from the docstrings, so that they read well on GitHub: `python docs/make_api.py`.
+"""Write the pages in docs/reference/api/ from the docstrings, as GitHub shows them: `python docs/make_api.py`.
 
 A page says what it documents in a comment, with the directives of Sphinx's autodoc:
 
@@ -6,8 +6,8 @@ A page says what it documents in a comment, with the directives of Sphinx's auto
     .. autofunction:: hashnms.nms
     -->
 
-This program writes plain Markdown below the comment. The site takes the directives instead (docs/conf.py), so nothing is
-there twice, and names in signatures and docstrings are links.
+This program writes plain Markdown below the comment. The site takes the directives instead (docs/conf.py), so nothing
+is there twice, and names in signatures and docstrings are links.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ def _written(name: str, options: dict[str, str], rest: str) -> str:
     canonical = options.get("canonical", options.get("type"))
     body = " ".join(line.strip() for line in rest.splitlines() if not line.strip().startswith(":"))
     body = re.sub(r":\w+:`", "`", body).strip()
-    return f"### {name}\n\n" + (f"`{canonical}`\n\n" if canonical else "") + f"{body}\n"
+    return f"### `{name}`\n\n" + (f"`{canonical}`\n\n" if canonical else "") + f"{body}\n"
 
 
 def _entry(name: str, value: Any, options: dict[str, str]) -> str:
     """A heading, the signature and the docstring of a function or a class, and what is in the class."""
-    text = f"### {name.rpartition('.')[2]}\n\n{_signature(name, value)}\n{_markdown(inspect.getdoc(value) or '')}"
+    text = f"### `{name.rpartition('.')[2]}`\n\n{_signature(name, value)}\n{_markdown(inspect.getdoc(value) or '')}"
     if inspect.isclass(value):
         text += "".join(_attributes(value, options)) + "".join(_methods(name, value, options))
     return text
@@ -126,7 +126,7 @@ def _arguments(signature: inspect.Signature) -> Iterator[str]:
         if one.annotation is not one.empty:
             text += f": {_type(one.annotation)}"
         if one.default is not one.empty:
-            default = one.default.__name__ if inspect.isclass(one.default) else repr(one.default)
+            default = "..." if inspect.isroutine(one.default) else repr(one.default)
             text += f" = {default}" if one.annotation is not one.empty else f"={default}"
         yield text
 
@@ -166,11 +166,11 @@ def _methods(name: str, kind: Any, options: dict[str, str]) -> Iterator[str]:
         if member in left_out or not (is_wanted or member in special):
             continue
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-        if not inspect.isfunction(function) or not inspect.getdoc(function):
+        if not inspect.isfunction(function) or not function.__doc__:
             continue
         called = f"{name.rpartition('.')[2]}.{member}"
         text = f"```python\n{called}\n```\n" if isinstance(value, property) else _signature(called, function)
-        yield f"\n#### {called}\n\n{text}\n{_markdown(inspect.getdoc(function) or '')}"
+        yield f"\n#### `{called}`\n\n{text}\n{_markdown(inspect.getdoc(function) or '')}"
 
 
 def _markdown(docstring: str) -> str:
