@@ -134,6 +134,7 @@ def _arguments(signature: inspect.Signature) -> Iterator[str]:
 def _type(annotation: Any) -> str:
     if annotation is inspect.Signature.empty:
         return ""
+    annotation = getattr(annotation, "__forward_arg__", annotation)  # of named tuples
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
