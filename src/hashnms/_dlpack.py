@@ -1,4 +1,4 @@
-"""Arrays of other libraries, such as JAX, CuPy, MLX and nanobind, that NumPy can only read through DLPack."""
+"""Arrays of other libraries, such as JAX, CuPy, MLX and nanobind: some can only be read through DLPack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "on
 _OTHER_WAYS = ("__array__", "__array_interface__", "__array_struct__")
 
 
-def is_only_way(values: Any) -> bool:
+def array_of(name: str, values: Any) -> NDArray[Any]:
+    """An object of any type as NumPy converts it, or through DLPack if NumPy cannot."""
+    if _dlpack_is_only_way(values):
+        return _shared(name, values)
+    try:
+        return np.asarray(values)
+    except Exception:
+        if not hasattr(values, "__dlpack__"):
+            raise
+        return _shared(name, values)
+
+
+def _dlpack_is_only_way(values: Any) -> bool:
     """Whether DLPack is the only way to the numbers of an object: NumPy would make an array of one object of it."""
     kind = type(values)
     if not hasattr(kind, "__dlpack__") or any(hasattr(kind, way) for way in _OTHER_WAYS):
@@ -26,7 +38,7 @@ def is_only_way(values: Any) -> bool:
     return False
 
 
-def array_of(name: str, values: Any) -> NDArray[Any]:
+def _shared(name: str, values: Any) -> NDArray[Any]:
     """An array that shares the memory of an object of another library."""
     kind = f"{type(values).__module__}.{type(values).__qualname__}"
     device = int(values.__dlpack_device__()[0]) if hasattr(values, "__dlpack_device__") else 1

@@ -297,19 +297,17 @@ def _as_array(name: str, values: Any, axes: int = 1) -> Array:
             f"{name} must be an array or a tensor, got a torch.fx.Proxy: use torch.export or torch.compile, or keep "
             "symbolic_trace out of hashnms with torch.fx.wrap('nms') after `from hashnms import nms`"
         )
-    if isinstance(values, (list, tuple)) and values and getattr(values[0], "ndim", 0) >= axes:
+    if not isinstance(values, (list, tuple)):
+        return _dlpack.array_of(name, values)
+    if values and getattr(values[0], "ndim", 0) >= axes:
         raise TypeError(
             f"{name} must be one array or tensor, got a list of {len(values)}: call once for each image, or join them "
             "with torch.cat or np.concatenate and pass the image of each box as images"
         )
     try:
-        return _dlpack.array_of(name, values) if _dlpack.is_only_way(values) else np.asarray(values)
-    except Exception as error:
-        if isinstance(values, (list, tuple)) and isinstance(error, ValueError):
-            raise ValueError(f"{name} must be an array, got rows of different lengths") from None
-        if hasattr(values, "__dlpack__") and not _dlpack.is_only_way(values):
-            return _dlpack.array_of(name, values)
-        raise
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
 
 
 def _real_array(name: str, values: Any, axes: int = 1) -> Array:

@@ -298,12 +298,12 @@ def _means(boxes: Array, scores: Array, members: Array, kept: Array, starts: Arr
 
 def in_format(corners: Array, box_format: BoxFormatName, dtype: np.dtype[Any]) -> Array:
     """Convert corners in double precision to boxes of a format and a float type, which must hold their sizes."""
+    if box_format == "xyxy":
+        return corners.astype(dtype)
     low, high = corners[:, :2], corners[:, 2:]
+    first = low if box_format == "xywh" else low / 2 + high / 2
     with np.errstate(over="ignore"):
-        if box_format != "xyxy":
-            first = low if box_format == "xywh" else low / 2 + high / 2
-            corners = np.concatenate([first, high - low], axis=1)
-        boxes = corners.astype(dtype)
+        boxes = np.concatenate([first, high - low], axis=1).astype(dtype)
     infinite = ~np.isfinite(boxes).all(axis=1)
     if infinite.any():
         row = int(np.argmax(infinite))
