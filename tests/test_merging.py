@@ -414,3 +414,10 @@ def test_nothing_warns():
         for notation in ("nmm:0", "vote:0", "wbf:0"):
             Suppression.parse(notation)(np.zeros((5, 4)), np.zeros(5))
             Suppression.parse(notation)(np.zeros((0, 4)), np.zeros(0))
+
+
+@pytest.mark.parametrize("wrong", ["no", 1, None, [False]])
+def test_whether_scores_may_be_above_1_is_a_bool(wrong):
+    with pytest.raises(TypeError, match=r"^allows_overflow must be True or False, got "):
+        weighted_boxes_fusion([[0, 0, 1, 1]], [0.5], allows_overflow=wrong)
+    assert weighted_boxes_fusion([[0, 0, 1, 1]], [0.5], allows_overflow=np.bool_(True)).scores.tolist() == [0.5]

@@ -151,6 +151,14 @@ def test_bad_types_raise_type_error(arguments, message):
         hnms(**{"boxes": BOXES, "scores": SCORES, **arguments})
 
 
+@pytest.mark.torch
+def test_corners_of_tensors_without_real_numbers_cannot_be_ordered():
+    torch = pytest.importorskip("torch")
+    for wrong in (torch.zeros(2, 4, dtype=torch.complex64), torch.zeros(2, 4).to_sparse(), torch.zeros(2, 4) > 0):
+        with pytest.raises(TypeError, match=r"^boxes must be a dense tensor of real numbers, got torch.\w+, "):
+            hashnms.boxes.order_corners(wrong)
+
+
 @pytest.mark.parametrize("several", [[0.5, 0.6], (0.5,), np.array([0.5, 0.6]), {"car": 0.5}, range(2)])
 @pytest.mark.parametrize("name", ["iou_threshold", "score_threshold", "max_output"])
 def test_several_values_where_a_call_takes_one_lead_to_the_page_that_says_how(name, several):

@@ -156,7 +156,7 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
     except TypeError:
         value = None
     if value is None or isinstance(count, bool):
-        raise TypeError(f"{name} must be an integer, got {brief(count)}{_one_hint(count)}")
+        raise TypeError(f"{name} must be an integer, got {brief(count)}{_one_hint(name, count)}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {_shown(value)}")
     if most is not None and value > most:
@@ -220,7 +220,7 @@ def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> 
     if type(value) is not float:
         value = _python_scalar(value)
         if not isinstance(value, Real) or isinstance(value, bool):
-            raise TypeError(f"{name} must be a number, {need}, got {brief(value)}{_one_hint(value)}")
+            raise TypeError(f"{name} must be a number, {need}, got {brief(value)}{_one_hint(name, value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -230,8 +230,10 @@ def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> 
     return number
 
 
-def _one_hint(value: Any) -> str:
-    """Where to read on if several values are given where a call takes one."""
+def _one_hint(name: str, value: Any) -> str:
+    """Where to read on if several values are given where a call takes one, perhaps for several classes."""
+    if name not in ("iou_threshold", "score_threshold", "min_score", "sigma", "alpha", "max_output", "k"):
+        return ""
     is_several = isinstance(value, (Sequence, Mapping)) or getattr(value, "ndim", 0) > 0
     hint = ": a call takes one number; docs/howto/by_class.md shows how each class gets its own"
     return hint if is_several and not isinstance(value, (str, bytes)) else ""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hashnms import _core, _dlpack
-from hashnms._tensors import array_of, is_proxy, is_tensor
+from hashnms._tensors import array_of, is_proxy, is_tensor, not_dense
 
 Array = NDArray[Any]
 
@@ -32,6 +32,13 @@ def boxes_array(boxes: Any, name: str = "boxes") -> Array:
     if len(array) > _core.MOST_BOXES:
         raise ValueError(f"{name} must have at most {_core.MOST_BOXES:,} rows, got {len(array):,}")
     return array
+
+
+def boxes_tensor(boxes: Any) -> None:
+    """Raise an error if a tensor, whose values may not be read, has no boxes."""
+    if boxes.is_complex() or boxes.is_sparse or str(boxes.dtype) == "torch.bool":
+        raise not_dense("boxes", boxes)
+    boxes_shape(tuple(boxes.shape))
 
 
 def boxes_shape(shape: tuple[int, ...], name: str = "boxes") -> None:
@@ -168,6 +175,19 @@ def suppressor_array(suppressor: Any, num_boxes: int) -> Array:
     if bad.any():
         need = "-1 or a kept row, one that is its own suppressor"
         raise ValueError(f"suppressor must be {need}, got {_first_row(array, bad)}")
+    return array
+
+
+def rows_set(name: str, rows: Any, num_boxes: int | None = None) -> Array:
+    """Rows of kept boxes, each once, in increasing order; all below `num_boxes`, if given."""
+    array = _as_array(name, rows)
+    array = array.astype(_INT64) if array.size == 0 else array
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be rows of kept boxes, (K,) integers, got {_kind(rows, array)} {array.shape}")
+    array = np.unique(_integers(name, array))
+    if len(array) and (array[0] < 0 or (num_boxes is not None and array[-1] >= num_boxes)):
+        need = "at least 0" if num_boxes is None else f"rows of {num_boxes} boxes"
+        raise ValueError(f"{name} must be {need}, got {array[0] if array[0] < 0 else array[-1]}")
     return array
 
 

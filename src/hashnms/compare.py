@@ -79,6 +79,10 @@ def compare(
     >>> exact.kept, softer.kept, softer.agreement
     (2, 3, Agreement(precision=0.6666666666666666, recall=1.0))
     """
+    if not isinstance(detections, Detections):
+        raise TypeError(
+            f"detections must be Detections(boxes, scores, labels, images), got {type(detections).__name__}"
+        )
     chains = _settings.methods_list(suppressions, Suppression.of)
     rounds = _settings.count_value("rounds", rounds)
     max_detections = _settings.count_value("max_detections", max_detections)

@@ -41,7 +41,7 @@ def agreement(keep: ArrayLike, exact_keep: ArrayLike) -> Agreement:
     >>> agreement([0, 1, 2, 5], [1, 2])
     Agreement(precision=0.5, recall=1.0)
     """
-    kept, exact = np.unique(keep), np.unique(exact_keep)
+    kept, exact = _validate.rows_set("keep", keep), _validate.rows_set("exact_keep", exact_keep)
     common = len(np.intersect1d(kept, exact, assume_unique=True))
     return Agreement(
         precision=common / len(kept) if len(kept) else 1.0,
@@ -73,7 +73,8 @@ def matched_agreement(
     box_array = _validate.boxes_array(boxes)
     label_array = _validate.labels_array(labels, len(box_array))
     _settings.share_value("iou_threshold", iou_threshold)
-    kept, exact = np.unique(keep).astype(np.int64), np.unique(exact_keep).astype(np.int64)
+    kept = _validate.rows_set("keep", keep, len(box_array))
+    exact = _validate.rows_set("exact_keep", exact_keep, len(box_array))
     return Agreement(
         precision=_matched_share(kept, exact, box_array, label_array, iou_threshold),
         recall=_matched_share(exact, kept, box_array, label_array, iou_threshold),

@@ -402,6 +402,7 @@ def fuse_on_host(
     iou_threshold = _settings.share_value("iou_threshold", iou_threshold)
     score_threshold = _settings.score_value("score_threshold", score_threshold)
     confidence = _settings.confidence_value(confidence)
+    allows_overflow = _settings.bool_value("allows_overflow", allows_overflow)
     model_array = _validate.models_array(models, len(box_array))
     weight_array = _validate.weights_array(weights, model_array)
     _validate.valid_numbers(box_array, score_array, box_format)
@@ -411,7 +412,7 @@ def fuse_on_host(
     )
     fused = fuse_clusters(
         box_array[taking_part], score_array[taking_part], some_labels, some_images, model_array[taking_part],
-        weight_array, iou_threshold, confidence, bool(allows_overflow), box_format, rows=taking_part,
+        weight_array, iou_threshold, confidence, allows_overflow, box_format, rows=taking_part,
     )  # fmt: skip
     founders = taking_part[fused.founders]
     clusters = np.full(len(box_array), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields
 from functools import cache
@@ -294,7 +295,8 @@ def _unreadable(text: str, start: int, part: str, message: str) -> ValueError:
     shown = slice(max(start - _AROUND, 0), end + _AROUND)
     before, after = ("..." if cut else "" for cut in (shown.start > 0, shown.stop < len(text)))
     mark = " " * (len(before) + start - shown.start) + "^" * (end - start)
-    return ValueError(f"{message}\n    {before}{text[shown]}{after}\n    {mark}")
+    line = re.sub(r"\s", " ", text[shown])
+    return ValueError(f"{message}\n    {before}{line}{after}\n    {mark}")
 
 
 def step_to_dict(step: Step) -> dict[str, Any]:
