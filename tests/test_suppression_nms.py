@@ -199,7 +199,10 @@ def test_bad_values_raise_value_error(arguments, message):
         ({"iou_threshold": "0.5"}, "iou_threshold must be a number, in [0, 1], got '0.5'"),
         ({"score_threshold": "0.5"}, "score_threshold must be a number, not NaN, got '0.5'"),
         ({"max_output": 1.5}, "max_output must be an integer, got 1.5"),
-        ({"labels": ["a", "b"]}, "labels must be integers, got <U1: np.unique(labels, return_inverse=True)[1] numbers them"),
+        (
+            {"labels": ["a", "b"]},
+            "labels must be integers, got <U1: np.unique(labels, return_inverse=True)[1] numbers them",
+        ),
     ],
 )
 def test_bad_types_raise_type_error(arguments, message):
