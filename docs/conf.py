@@ -6,9 +6,10 @@ import importlib
 import os
 import pkgutil
 import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_overloads
+from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.ext.autodoc.mock import mock
@@ -16,6 +17,9 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 
 import hashnms
+
+sys.path.insert(0, str(Path(__file__).parent))
+from make_api import page_for_sphinx, returned
 
 project = "hashnms"
 copyright = "the authors of hashnms"
@@ -71,6 +75,7 @@ ELSEWHERE = {"changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md", "ex
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", take_from_elsewhere)
+    app.connect("source-read", take_from_docstrings)
     app.connect("autodoc-process-signature", readable_signature)
     app.connect("autodoc-process-docstring", link_pages)
     app.connect("env-check-consistency", check_names)
@@ -94,19 +99,23 @@ def take_from_elsewhere(_app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = re.sub(r"\[([^]]*)\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)", moved, source[0])
 
 
+def take_from_docstrings(_app: Sphinx, _name: str, source: list[str]) -> None:
+    """What make_api.py has written for readers on GitHub comes of the docstrings themselves here, with links."""
+    source[0] = page_for_sphinx(source[0])
+
+
 def readable_signature(
-    _app: Sphinx, _what: str, _name: str, value: Any, _options: Any, signature: str | None, returned: str | None
+    _app: Sphinx, _what: str, _name: str, value: Any, _options: Any, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None]:
     """One signature for a function with overloads, which returns what any of these does; types by their names."""
     for pattern, name in TYPES.items():
-        signature, returned = (part and re.sub(pattern, name, part) for part in (signature, returned))
-    overloads = get_overloads(value) if callable(value) else []
-    if overloads:
+        signature, result = (part and re.sub(pattern, name, part) for part in (signature, result))
+    if returned(value):
         analyzer = ModuleAnalyzer.for_module(value.__module__)
         analyzer.analyze()
         analyzer.overloads.clear()  # Sphinx would show each of them
-        returned = " | ".join(dict.fromkeys(overload.__annotations__["return"] for overload in overloads))
-    return signature, returned
+        result = returned(value)
+    return signature, result
 
 
 def link_pages(_app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:

@@ -411,7 +411,7 @@ def test_without_the_packages_of_files_it_says_what_to_install(folder, monkeypat
     monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
     result = run("suppress", folder / "in.json", "-o", folder / "out.json")
     assert result.exit_code == 2
-    assert result.stderr == 'error: files need msgspec: pip install "hashnms[files]"\n'
+    assert result.stderr == 'error: reading files needs msgspec: in a clone of hashnms, run pip install ".[files]"\n'
 
 
 def test_standard_input_of_every_command_that_reads(folder):

@@ -364,3 +364,10 @@ def test_short_times_and_long_ones_have_their_units():
     text = as_markdown([Compared(**{**vars(EXACT), "seconds": s, "spread": s / 10}) for s in (2e-5, 2e-3, 2.0, 200.0)])
     for cell in ("20.0 ± 2.0 µs", "2.00 ± 0.20 ms", "2.00 ± 0.20 s", "200 ± 20 s"):
         assert f"| {cell} |" in text
+
+
+def test_detections_have_their_own_class():
+    with pytest.raises(
+        TypeError, match=r"^detections must be Detections\(boxes, scores, labels, images\), got ndarray$"
+    ):
+        compare(np.zeros((2, 4)), ["nms:0.5"])

@@ -251,5 +251,5 @@ def test_without_torchvision_the_error_says_what_to_install():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1] == (
-        'ImportError: hashnms.detectors needs torchvision: pip install "hashnms[detectors]"'
+        'ImportError: hashnms.detectors needs torchvision: in a clone of hashnms, run pip install ".[detectors]"'
     )

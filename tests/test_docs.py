@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import hashnms
 from tests.support.boxes import REPOSITORY
 from tests.support.pages import examples_of
 
@@ -12,7 +13,9 @@ PAGES = {
     path.relative_to(REPOSITORY).as_posix(): path
     for path in [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/**/*.md"))]
 }
-WITH_EXAMPLES = [name for name, path in PAGES.items() if examples_of(path)]
+#: Pages made of docstrings, whose examples tests/test_package.py runs.
+API = {name: path for name, path in PAGES.items() if name.startswith("docs/reference/api/")}
+WITH_EXAMPLES = [name for name, path in PAGES.items() if name not in API and examples_of(path)]
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def test_the_examples_of_the_pages_are_true(name, tmp_path, monkeypatch, request
             example.run(PAGES[name], names)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", sorted(set(PAGES) - set(API)))
 def test_no_example_is_overlooked(name):
     text = PAGES[name].read_text(encoding="utf-8")
     blocks = re.findall(r"<!-- also run:|```(?:py\w*|console)\b", text)
@@ -95,12 +98,62 @@ def test_links_lead_to_files_of_the_repository():
     assert broken == []
 
 
-def test_the_options_on_the_page_of_the_command_line_are_those_of_the_commands():
-    """If not: `python docs/make_commands.py`."""
-    spec = importlib.util.spec_from_file_location("make_commands", REPOSITORY / "docs" / "make_commands.py")
+def test_what_the_pages_install_is_there_before_the_first_release():
+    """`pip install hashnms` fails until hashnms is on PyPI; docs/releasing.md says what to change then."""
+    allowed = {"docs/releasing.md", "src/hashnms/_extras.py"}
+    pages = {*PAGES, *(path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.glob("src/**/*.py"))} - allowed
+    wrong = re.compile(r"hashnms\[|pip install[^\n`]* \"?hashnms\b")
+    assert [page for page in sorted(pages) if wrong.search((REPOSITORY / page).read_text(encoding="utf-8"))] == []
+    named = {page for page in pages if re.search(r'pip install "?\.', (REPOSITORY / page).read_text(encoding="utf-8"))}
+    said = re.findall(r"[\w/]+\.md", (REPOSITORY / "docs/releasing.md").read_text().partition("INSTALL")[2])
+    from_a_clone = {f"docs/explanation/{name}.md" for name in ("benchmarks", "data", "experiments")}
+    assert named - from_a_clone == {*said[:3], "src/hashnms/__init__.py"}
+
+
+def program(name):
+    """A program in docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    make_commands = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_commands)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_options_on_the_page_of_the_command_line_are_those_of_the_commands():
+    """If not: `python docs/make_commands.py`."""
+    make_commands = program("make_commands")
     page = make_commands.PAGE.read_text(encoding="utf-8")
     assert make_commands.page_with_commands(page) == page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", API)
+def test_the_api_pages_are_the_docstrings(name):
+    """If not: `python docs/make_api.py`."""
+    needed = {"detectors": ["torchvision", "ultralytics", "sahi", "supervision"], "torch": ["torch"], "files": ["ray"]}
+    needed |= {"pictures": ["matplotlib"], "measuring": ["rich"]}
+    for package in needed.get(API[name].stem, []):
+        pytest.importorskip(package)
+    page = API[name].read_text(encoding="utf-8")
+    assert program("make_api").page_with_api(page) == page
+
+
+def test_every_public_name_is_on_an_api_page():
+    text = "".join(path.read_text(encoding="utf-8") for path in API.values())
+    headings = set(re.findall(r"^### `(\w+)`$", text, re.MULTILINE))
+    modules = {"boxes", "evaluate", "reference", "synthetic"}
+    assert set(hashnms.__all__) - modules <= headings
+    assert {f"hashnms.{name}" for name in modules} <= set(re.findall(r"automodule:: (\S+)", text))
+
+
+def test_a_docstring_becomes_markdown():
+    markdown = program("make_api")._markdown(
+        "Do 2**3 things, see docs/faq.md.\n\nArgs:\n    one, two: what\n        it is.\n    three: `a**b`:\n\n"
+        "        - one;\n\n        Then more.\n\nReturns:\n    A pair.\n\n>>> f(1)\n2\n\nMore.\n\n>>> g()\n"
+    )
+    assert markdown == (
+        "Do 2\\*\\*3 things, see [docs/faq.md](../../faq.md).\n\n**Arguments**\n\n- `one`, `two`: what\n  it is.\n"
+        "- `three`: `a**b`:\n\n  - one;\n\n  Then more.\n\n**Returns**\n\nA pair.\n\n```pycon\n>>> f(1)\n2\n```\n\n"
+        "More.\n\n```pycon\n>>> g()\n```\n"
+    )

@@ -368,3 +368,16 @@ def test_hnms_before_nms_costs_real_detections_half_a_point_at_most(name):
     exact, filtered = maps
     assert exact > 0.2
     assert abs(exact - filtered) < 0.005
+
+
+@pytest.mark.parametrize("wrong", [[0.5], [True], "ab", {1, 2}, [[0, 1]], 3, None])
+def test_agreement_takes_rows_only(wrong):
+    for arguments in ((wrong, [1]), ([1], wrong)):
+        name = "keep" if arguments[0] is wrong else "exact_keep"
+        with pytest.raises(TypeError, match=rf"^{name} must be rows of kept boxes, \(K,\) integers, got "):
+            agreement(*arguments)
+    with pytest.raises(ValueError, match=r"^keep must be at least 0, got -1$"):
+        agreement([-1, 2], [1])
+    with pytest.raises(ValueError, match=r"^exact_keep must be rows of 2 boxes, got 2$"):
+        matched_agreement([0], [0, 2], [[0, 0, 1, 1], [2, 2, 3, 3]])
+    assert agreement([], []).recall == 1.0

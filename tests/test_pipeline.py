@@ -1,5 +1,7 @@
 """`Suppression`: its steps match the functions, and it parses the notation it writes."""
 
+import copy
+import cProfile
 import json
 import pickle
 import re
@@ -231,6 +233,56 @@ def test_the_result_has_names_and_a_box_format_is_taken():
     assert np.array_equal(result.keep, nms(to_xyxy(boxes, "xywh"), np.array([0.5, 0.75, 0.25]), 0.5))
 
 
+COPIES = {
+    "pickle": lambda result: pickle.loads(pickle.dumps(result)),
+    "old pickle": lambda result: pickle.loads(pickle.dumps(result, 0)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "_make": Suppressed._make,
+    "_make of three": lambda result: Suppressed._make([*result, result.boxes]),
+    "_replace": lambda result: result._replace(keep=result.keep),
+    "_asdict": lambda result: Suppressed.of(**result._asdict()),
+}
+
+
+@pytest.mark.parametrize("text", ["nms:0.5", "nmm:0.5", "vote:0.5+limit:1", "wbf:0.5"])
+@pytest.mark.parametrize("way", COPIES)
+def test_every_copy_of_a_result_holds_all_of_it(text, way):
+    result = Suppression.parse(text)([[0, 0, 4, 4], [0, 0, 4, 5], [9, 9, 10, 10]], [0.5, 1, 0.25])
+    copied = COPIES[way](result)
+    assert type(copied) is Suppressed
+    assert copied == result
+    assert repr(copied) == repr(result)
+    if text == "nms:0.5":
+        assert copied.boxes is None
+    else:
+        assert np.array_equal(copied.boxes, result.boxes)
+
+
+def test_a_result_is_a_pair_and_its_boxes_can_be_replaced():
+    result = Suppression.parse("nmm:0.5")([[0, 0, 4, 4], [0, 0, 4, 5]], [0.5, 1])
+    keep, scores = result
+    assert (len(result), result[0], result[:], result._fields) == (2, keep, (keep, scores), ("keep", "scores"))
+    assert result._replace(boxes=None).boxes is None
+    assert result._replace(scores=[7]).boxes is result.boxes
+    assert repr(result).startswith("Suppressed(keep=array([1]), scores=array([1.]), boxes=array([[0., 0., 4., 5.]]")
+    with pytest.raises(TypeError):
+        result._replace(labels=[1])
+    with pytest.raises(TypeError):
+        hash(result)
+
+
+def test_results_are_equal_if_all_they_hold_is():
+    boxes, scores = [[0, 0, 4, 4], [0, 0, 4, 5], [9, 9, 10, 10]], [0.5, 1, 0.25]
+    kept, grown = (Suppression.parse(text)(boxes, scores) for text in ("nms:0.5", "nmm:0.5"))
+    assert np.array_equal(kept.keep, grown.keep)
+    assert kept != grown
+    assert grown != grown._replace(boxes=grown.boxes + 1)
+    assert kept != kept._replace(scores=kept.scores * 2)
+    assert kept != kept._replace(keep=kept.keep[:1], scores=kept.scores[:1])
+    assert (kept == 3, kept != 3) == (False, True)
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_every_step_takes_no_boxes(name):
     values = {"top": ":5", "limit": ":5", "score": ":0"}
@@ -354,3 +406,49 @@ def test_an_error_in_a_later_step_names_the_row_of_the_input():
 
 def test_every_step_is_exported():
     assert all(getattr(hashnms, kind.__name__) is kind for kind in STEPS.values())
+
+
+LONG = "+".join(["nms:0.5", "hnms:0.7/2", "softnms:linear/0.3/0.01", "limit:9"] * 1000)
+
+
+def calls_of(function, *arguments):
+    """How many functions a call calls."""
+    profile = cProfile.Profile()
+    profile.runcall(function, *arguments)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_reading_and_writing_a_long_chain_takes_the_same_for_each_step():
+    chain = Suppression.parse(LONG)
+    tenth = Suppression(chain.steps[::10])
+    for work in (lambda one: Suppression.parse(str(one)), lambda one: Suppression.from_dict(one.to_dict())):
+        assert calls_of(work, chain) <= min(200 * len(chain.steps), 11 * calls_of(work, tenth))
+    assert calls_of(str, chain) <= 5
+    assert calls_of(hash, chain) <= 10 * len(chain.steps)
+    assert pickle.loads(pickle.dumps(chain)) == chain == Suppression(list(chain.steps))
+
+
+def test_an_error_shows_a_part_of_a_long_chain():
+    before = f"{LONG}+"
+    with pytest.raises(ValueError, match=r"^a step must be one of .*, got 'nsm'\n") as caught:
+        Suppression.parse(f"{before}nsm:0.5+{LONG}")
+    _, shown, mark = str(caught.value).split("\n")
+    assert len(shown) < 200
+    assert shown[mark.index("^") : mark.rindex("^") + 1] == "nsm"
+    for wrong in ("x" * 10**6, "nms:" + "1" * 10**6, "limit:" + "1" * 10**6, f"{LONG}+nms:0.5/{LONG}"):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            Suppression.parse(wrong)
+        assert len(str(caught.value)) < 1000
+    steps = Suppression.parse(LONG).to_dict()["steps"]
+    for call, value in (
+        (Suppression, LONG),
+        (Suppression, [*Suppression.parse(LONG).steps, LONG]),
+        (Suppression.of, Suppression.parse(LONG).steps),
+        (Suppression.from_dict, {"steps": steps, "more": 1}),
+        (Suppression.from_dict, {"steps": [*steps, {"step": LONG}]}),
+        (Suppression.from_dict, steps),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call(value)
+        assert len(str(caught.value)) < 500
+        assert "\n" not in str(caught.value)

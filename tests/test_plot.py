@@ -78,7 +78,7 @@ def test_the_part_is_one_of_the_package():
 def test_without_matplotlib_a_direct_import_says_what_to_install():
     code = "import sys; sys.modules.update(matplotlib=None); from hashnms.plot import plot_boxes"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'ImportError: hashnms.plot needs matplotlib: pip install "hashnms[plot]"' in run.stderr
+    assert 'ImportError: hashnms.plot needs matplotlib: in a clone of hashnms, run pip install ".[plot]"' in run.stderr
 
 
 # --- boxes

@@ -171,7 +171,7 @@ def test_empty_input_gives_an_empty_result():
         ({"iou_threshold": float("nan")}, "iou_threshold must be in [0, 1], got nan"),
         ({"score_threshold": float("nan")}, "score_threshold must be not NaN, got nan"),
         ({"max_output": -1}, "max_output must be at least 0, got -1"),
-        ({"boxes": np.zeros((2, 5))}, "boxes must have shape (N, 4), got (2, 5)"),
+        ({"boxes": [[0, 0, 1]] * 2}, "boxes must have shape (N, 4), got (2, 3)"),
         ({"scores": [1.0]}, "scores must have shape (2,), one for each box, got (1,)"),
         ({"labels": [1]}, "labels must have shape (2,), one for each box, got (1,)"),
         ({"labels": [0.5, 1.0]}, "labels must be whole numbers, got 0.5 in row 0 (1 such row)"),
@@ -199,7 +199,10 @@ def test_bad_values_raise_value_error(arguments, message):
         ({"iou_threshold": "0.5"}, "iou_threshold must be a number, in [0, 1], got '0.5'"),
         ({"score_threshold": "0.5"}, "score_threshold must be a number, not NaN, got '0.5'"),
         ({"max_output": 1.5}, "max_output must be an integer, got 1.5"),
-        ({"labels": [True, False]}, "labels must be integers, got bool"),
+        (
+            {"labels": ["a", "b"]},
+            "labels must be integers, got <U1: np.unique(labels, return_inverse=True)[1] numbers them",
+        ),
     ],
 )
 def test_bad_types_raise_type_error(arguments, message):

@@ -229,6 +229,18 @@ def test_parameters_are_checked_on_another_device_too():
             hashnms.hnms(boxes, scores, alpha=2.0)
 
 
+@pytest.mark.parametrize("box_format", ["xywh", "cxcywh"])
+def test_infinite_corners_are_refused_on_another_device_too(box_format):
+    boxes = np.array([[0, 0, 1, 1], [3e38, 0, 3e38, 1]], np.float32)
+    scores = np.ones(2, np.float32)
+    with Elsewhere():
+        for call in (hashnms.hnms, hashnms.nms, Suppression.parse("top:1"), Suppression.parse("hnms:0.5/2+nms:0.5")):
+            with pytest.raises(
+                ValueError, match=r"boxes must have corners that are finite in float32, got .* in row 1"
+            ):
+                call(to_device(boxes), to_device(scores), box_format=box_format)
+
+
 def test_an_error_of_a_later_step_names_the_row_of_the_input():
     boxes = np.array([[0, 0, 1, 1]] * 5 + [[1e300, 0, 1e300 * 1.0001, 1], [1e20, 0, 1e20 + 1e5, 1e-300]])
     with Elsewhere(), pytest.raises(ValueError, match="in row 6"):

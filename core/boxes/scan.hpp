@@ -20,7 +20,7 @@ struct LabelRange {
 
 // Bounds that hold for sizes and centres computed in double precision.
 struct Extents {
-  bool valid = true;    // every number is finite and no size negative
+  bool valid = true;    // every number and corner is finite and no size negative
   Interval sizes[2];    // width and height, of boxes that have size
   Interval centers[2];  // x and y
   LabelRange labels;
@@ -106,6 +106,23 @@ HASHNMS_INLINE bool all_finite_in_lanes(const T* values, size_t count) {
   return total == 0;
 }
 
+// Whether the corners of finite boxes are finite, too: those of xywh and cxcywh can be beyond the greatest number.
+// Where no box can reach so far, which the extremes say, the boxes are not read again.
+template <class T>
+bool corners_are_finite(const RowExtremes<T>& rows, const T* boxes, BoxFormat format, size_t count) {
+  if (format == BoxFormat::xyxy) return true;
+  const auto reach = [&](int axis) {
+    return std::max(-rows.least[axis], rows.greatest[axis]) + rows.greatest_size[axis];
+  };
+  if (std::isfinite(reach(0)) && std::isfinite(reach(1))) return true;
+  for (size_t row = 0; row < count; ++row) {
+    const Corners<T> box = corners_of(boxes + 4 * row, format);
+    if (!(std::isfinite(box.x1) && std::isfinite(box.y1) && std::isfinite(box.x2) && std::isfinite(box.y2)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace detail
 
 HASHNMS_VECTOR_CLONES static bool all_finite(const float* values, size_t count) {
@@ -142,7 +159,8 @@ Extents extents_of(const T* boxes, BoxFormat format, const int64_t* labels, size
   if (count == 0) return extents;
   const detail::RowExtremes<T> rows = detail::scan_rows(format, boxes, count);
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  extents.valid = rows.finite == 0 && rows.most_negative_size == 0;
+  extents.valid =
+      rows.finite == 0 && rows.most_negative_size == 0 && detail::corners_are_finite(rows, boxes, format, count);
   for (int axis = 0; axis < 2; ++axis) {
     Interval& sizes = extents.sizes[axis];
     sizes.least = std::max(std::nextafter(rows.least_size[axis], T(0)), std::numeric_limits<T>::denorm_min());

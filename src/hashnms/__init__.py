@@ -15,6 +15,7 @@ from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING
 
 from hashnms import boxes, evaluate, reference, synthetic
+from hashnms._extras import missing as _missing
 from hashnms._threads import get_num_threads, set_num_threads
 from hashnms.hashing import IoUHash, alpha_for_bound, hash_family, iou_hash, iou_lower_bound
 from hashnms.merging import Fused, Merged, merge, nmm, vote, weighted_boxes_fusion
@@ -64,21 +65,29 @@ __all__ = [
 #: Modules that are imported on first use, and the packages that each needs.
 _PARTS = {
     "cluster": ("ray", "pandas", "pyarrow", "msgspec"),
+    "compare": ("rich",),
     "detectors": ("torchvision",),
     "files": ("pyarrow", "msgspec"),
     "plot": ("matplotlib",),
+    "report": (),
     "scenes": ("pyarrow", "msgspec"),
+    "sweeps": (),
     "tables": ("pyarrow",),
     "torch": ("torch",),
 }
-_EXTRAS = {"cluster": "ray"}  #: where the extra and the module have different names
+#: Where the extra has another name than the module, or there is none: rich is installed with hashnms.
+_EXTRAS = {"cluster": "ray", "compare": None}
 
 if TYPE_CHECKING:
     from hashnms import cluster as cluster
+    from hashnms import compare as compare
+    from hashnms import detections as detections
     from hashnms import detectors as detectors
     from hashnms import files as files
     from hashnms import plot as plot
+    from hashnms import report as report
     from hashnms import scenes as scenes
+    from hashnms import sweeps as sweeps
     from hashnms import tables as tables
     from hashnms import torch as torch
 else:  # type checkers would accept any name as an attribute
@@ -90,10 +99,9 @@ else:  # type checkers would accept any name as an attribute
             return _import_module(f"hashnms.{name}")
         except ModuleNotFoundError as error:
             # Not an AttributeError: with one, hasattr would return False instead of saying which package is missing.
-            if error.name not in _PARTS[name]:
+            if (error.name or "").partition(".")[0] not in _PARTS[name]:
                 raise
-            extra = _EXTRAS.get(name, name)
-            raise ImportError(f'hashnms.{name} needs {error.name}: pip install "hashnms[{extra}]"') from error
+            raise _missing(f"hashnms.{name}", error.name, _EXTRAS.get(name, name)) from error
 
 
 def __dir__() -> list[str]:

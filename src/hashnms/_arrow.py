@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from hashnms import _validate
+
 if TYPE_CHECKING:
     from hashnms.pipeline import Suppressed, Suppression
     from hashnms.tables import Columns
@@ -71,6 +73,12 @@ class Arrays:
             *nulls,
             (box_name, ~np.isfinite(self.boxes).all(axis=1), "finite numbers", self.boxes),
             (box_name, inverted.any(axis=1), f"a box with {size}", self.boxes),
+            (
+                box_name,
+                _validate.have_infinite_corners(self.boxes, columns.box_format),
+                f"a box with corners that are finite in {self.boxes.dtype}",
+                self.boxes,
+            ),
             (columns.score, ~np.isfinite(self.scores), "a finite number", self.scores),
         ]
 

@@ -1,4 +1,4 @@
-"""faster-coco-eval on flat arrays: all images and labels in one run (`pip install "hashnms[eval]"`)."""
+"""faster-coco-eval on flat arrays: all images and labels in one run (the extra `eval`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hashnms import _validate
+from hashnms._extras import missing
 from hashnms._validate import Array
 from hashnms.detections import Detections, Truth
 
@@ -20,10 +21,7 @@ def evaluator() -> Any:
     try:
         import faster_coco_eval  # noqa: PLC0415
     except ImportError as error:
-        need = (
-            'average_precision, coco_summary and quality in compare need faster-coco-eval: pip install "hashnms[eval]"'
-        )
-        raise ImportError(need) from error
+        raise missing("average precision", error.name, "eval") from error
     return faster_coco_eval
 
 

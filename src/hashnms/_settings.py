@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -30,12 +30,23 @@ HOWS: tuple[HowName, ...] = ("union", "vote")
 ConfidenceName = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
 CONFIDENCES: tuple[ConfidenceName, ...] = ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
 
+_MOST_SHOWN = 200  #: characters of a value that an error shows
+
+
+def brief(value: Any) -> str:
+    """The repr of a value as an error shows it: one line, and not the whole of a large value."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # an integer
+        return "an integer of thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text):,} characters)"
+
 
 def ascending_counts(name: str, counts: Any, num: int) -> tuple[int, ...]:
     """`num` integers of at least 1, each greater than the one before."""
     need = f"{name} must be {num} integers, each greater than the one before"
     if isinstance(counts, str) or not isinstance(counts, Iterable):
-        raise TypeError(f"{need}, got {counts!r}")
+        raise TypeError(f"{need}, got {brief(counts)}")
     values = tuple(count_value(name, count) for count in counts)
     if len(values) != num or list(values) != sorted(set(values)):
         raise ValueError(f"{need}, got {values}")
@@ -86,7 +97,7 @@ def bool_value(name: str, value: Any) -> bool:
     """True or False."""
     value = _python_scalar(value)
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+        raise TypeError(f"{name} must be True or False, got {brief(value)}")
     return value
 
 
@@ -145,7 +156,7 @@ def count_value(name: str, count: Any, least: int = 1, most: int | None = None) 
     except TypeError:
         value = None
     if value is None or isinstance(count, bool):
-        raise TypeError(f"{name} must be an integer, got {count!r}")
+        raise TypeError(f"{name} must be an integer, got {brief(count)}{_one_hint(name, count)}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {_shown(value)}")
     if most is not None and value > most:
@@ -163,13 +174,13 @@ def steps_tuple(steps: Any, kinds: list[type]) -> tuple[Any, ...]:
     need = f"steps must be a list of one or more of {', '.join(kind.__name__ for kind in kinds)}"
     if isinstance(steps, str) or not isinstance(steps, Iterable):
         hint = " (Suppression.parse reads strings)" if isinstance(steps, str) else ""
-        raise TypeError(f"{need}, got {steps!r}{hint}")
+        raise TypeError(f"{need}, got {brief(steps)}{hint}")
     chain = tuple(steps)
     if not chain:
         raise ValueError(f"{need}, got none")
     for step in chain:
         if type(step) not in kinds:
-            raise TypeError(f"{need}, got {step!r}")
+            raise TypeError(f"{need}, got {brief(step)}")
     return chain
 
 
@@ -177,7 +188,7 @@ def methods_list(suppressions: Any, of: Callable[[Any], Method]) -> list[Method]
     """One or more suppressions; `of` converts each."""
     need = "suppressions must be a list of one or more suppressions or notations"
     if isinstance(suppressions, str) or not isinstance(suppressions, Iterable):
-        raise TypeError(f"{need}, got {suppressions!r}")
+        raise TypeError(f"{need}, got {brief(suppressions)}")
     methods = [of(one) for one in suppressions]
     if not methods:
         raise ValueError(f"{need}, got none")
@@ -186,7 +197,7 @@ def methods_list(suppressions: Any, of: Callable[[Any], Method]) -> list[Method]
 
 def no_iou_threshold(iou_threshold: Any, alpha_for_bound: Callable[[float], float]) -> NoReturn:
     """Raise the error that says what `hnms` has instead of an IoU threshold."""
-    message = f"hnms has no iou_threshold, got {iou_threshold!r}: it takes alpha"
+    message = f"hnms has no iou_threshold, got {brief(iou_threshold)}: it takes alpha"
     try:
         alpha = alpha_for_bound(iou_threshold)
     except (TypeError, ValueError):
@@ -202,14 +213,14 @@ def choice_value(name: str, value: Any, known: tuple[Name, ...]) -> Name:
         for one in known:
             if one == value:
                 return one
-    raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+    raise ValueError(f"{name} must be one of {', '.join(known)}, got {brief(value)}")
 
 
 def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> float:
     if type(value) is not float:
         value = _python_scalar(value)
         if not isinstance(value, Real) or isinstance(value, bool):
-            raise TypeError(f"{name} must be a number, {need}, got {value!r}")
+            raise TypeError(f"{name} must be a number, {need}, got {brief(value)}{_one_hint(name, value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -217,6 +228,15 @@ def _number(name: str, value: Any, need: str, fits: Callable[[float], bool]) -> 
     if not fits(number):
         raise ValueError(f"{name} must be {need}, got {_shown(value)}")
     return number
+
+
+def _one_hint(name: str, value: Any) -> str:
+    """Where to read on if several values are given where a call takes one, perhaps for several classes."""
+    if name not in ("iou_threshold", "score_threshold", "min_score", "sigma", "alpha", "max_output", "k"):
+        return ""
+    is_several = isinstance(value, (Sequence, Mapping)) or getattr(value, "ndim", 0) > 0
+    hint = ": a call takes one number; docs/howto/by_class.md shows how each class gets its own"
+    return hint if is_several and not isinstance(value, (str, bytes)) else ""
 
 
 def _python_scalar(value: Any) -> Any:

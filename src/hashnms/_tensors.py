@@ -60,5 +60,9 @@ def array_of(name: str, tensor: Any) -> NDArray[Any]:
                 raise
             return plain.float().numpy()  # type: ignore[no-any-return]
     except (RuntimeError, TypeError):
-        got = f"{tensor.dtype}, {tensor.layout}"
-        raise TypeError(f"{name} must be a dense tensor of real numbers, got {got}") from None
+        raise not_dense(name, tensor) from None
+
+
+def not_dense(name: str, tensor: Any) -> TypeError:
+    """The error for a tensor of another kind of numbers or layout."""
+    return TypeError(f"{name} must be a dense tensor of real numbers, got {tensor.dtype}, {tensor.layout}")

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hashnms import _core
-from hashnms._tensors import array_of, is_proxy, is_tensor
+from hashnms import _core, _dlpack
+from hashnms._tensors import array_of, is_proxy, is_tensor, not_dense
 
 Array = NDArray[Any]
 
@@ -34,10 +34,34 @@ def boxes_array(boxes: Any, name: str = "boxes") -> Array:
     return array
 
 
+def boxes_tensor(boxes: Any) -> None:
+    """Raise an error if a tensor, whose values may not be read, has no boxes."""
+    if boxes.is_complex() or boxes.is_sparse or str(boxes.dtype) == "torch.bool":
+        raise not_dense("boxes", boxes)
+    boxes_shape(tuple(boxes.shape))
+
+
 def boxes_shape(shape: tuple[int, ...], name: str = "boxes") -> None:
     """Raise an error if this is not the shape of boxes."""
     if len(shape) != 2 or shape[1] != 4:
-        raise ValueError(f"{name} must have shape (N, 4), got {shape}")
+        hint = _shape_hint(shape) if name == "boxes" else ""
+        raise ValueError(f"{name} must have shape (N, 4), got {shape}{hint}")
+
+
+def _shape_hint(shape: tuple[int, ...]) -> str:
+    """What to do with boxes of another shape that is usual elsewhere."""
+    if shape == (4,):
+        return ": one box is boxes.reshape(1, 4)"
+    if len(shape) == 3 and shape[2] == 4:
+        return ": pass boxes.reshape(-1, 4), and the image of each box as images= (docs/howto/many_images.md)"
+    if len(shape) != 2:
+        return ""
+    columns = {
+        5: ": pass boxes[:, :4], and column 4 as scores= if these are the scores; rotated boxes are not supported",
+        6: ": pass boxes[:, :4], and scores and labels as scores= and labels=",
+        8: ": quadrilaterals are not supported, only upright boxes, such as those around them",
+    }
+    return columns.get(shape[1], ": boxes.T has that shape" if shape[0] == 4 else "")
 
 
 def scores_array(scores: Any, num_boxes: int) -> Array:
@@ -54,6 +78,8 @@ def labels_array(labels: Any, num_boxes: int, name: str = "labels") -> Array | N
         array = array.astype(_INT64)
     if array.dtype.kind not in "iu" and not _is_float(array):
         hint = f": np.unique({name}, return_inverse=True)[1] numbers them" if _is_text(array) else ""
+        if array.dtype == np.bool_:
+            hint = f": pass 0 and 1 if these are two {name}; to select rows with a mask, pass boxes[mask]"
         raise TypeError(f"{name} must be integers, got {_kind(labels, array)}{hint}")
     array = _one_for_each_box(name, array, num_boxes)
     return _integers(name, _whole_numbers(name, array) if _is_float(array) else array)
@@ -110,7 +136,12 @@ def given_labels(labels: Any) -> Any:
 
 def ignore_array(ignore: Any, num_boxes: int) -> Array:
     """A mask of ignored regions; by default there are none."""
-    array = np.zeros(num_boxes, bool) if ignore is None else np.asarray(ignore, dtype=bool)
+    array = np.zeros(num_boxes, bool) if ignore is None else _as_array("ignore", ignore)
+    if array.size == 0:
+        array = array.astype(bool)
+    if array.dtype.kind not in "biu":
+        raise TypeError(f"a mask of ignored boxes must be bools, got {_kind(ignore, array)}")
+    array = array.astype(bool)
     if array.shape != (num_boxes,):
         raise ValueError(f"a mask of ignored boxes must have shape ({num_boxes},), got {array.shape}")
     return array
@@ -144,6 +175,19 @@ def suppressor_array(suppressor: Any, num_boxes: int) -> Array:
     if bad.any():
         need = "-1 or a kept row, one that is its own suppressor"
         raise ValueError(f"suppressor must be {need}, got {_first_row(array, bad)}")
+    return array
+
+
+def rows_set(name: str, rows: Any, num_boxes: int | None = None) -> Array:
+    """Rows of kept boxes, each once, in increasing order; all below `num_boxes`, if given."""
+    array = _as_array(name, rows)
+    array = array.astype(_INT64) if array.size == 0 else array
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be rows of kept boxes, (K,) integers, got {_kind(rows, array)} {array.shape}")
+    array = np.unique(_integers(name, array))
+    if len(array) and (array[0] < 0 or (num_boxes is not None and array[-1] >= num_boxes)):
+        need = "at least 0" if num_boxes is None else f"rows of {num_boxes} boxes"
+        raise ValueError(f"{name} must be {need}, got {array[0] if array[0] < 0 else array[-1]}")
     return array
 
 
@@ -207,7 +251,7 @@ def valid_numbers(boxes: Array, scores: Array, box_format: str, rows: Any = None
 
 
 def valid_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = None) -> None:
-    """Raise an error that names the first box that is not finite or has a negative size."""
+    """Raise an error that names the first box that is not finite, has a negative size or an infinite corner."""
     finite_rows(boxes, name, rows)
     inverted = (boxes[:, 2:] < (boxes[:, :2] if box_format == "xyxy" else 0)).any(axis=1)
     if inverted.any():
@@ -216,6 +260,20 @@ def valid_rows(boxes: Array, box_format: str, name: str = "boxes", rows: Any = N
             need, other = "x2 >= x1 and y2 >= y1", "box_format='xywh' or " if (boxes[:, 2:] >= 0).all() else ""
             hint = f"; did you mean {other}hashnms.boxes.order_corners(boxes)?"
         raise ValueError(f"{name} must have {need}, got {_first_row(boxes, inverted, rows)}{hint}")
+    infinite = have_infinite_corners(boxes, box_format)
+    if infinite.any():
+        need = f"corners that are finite in {boxes.dtype}"
+        raise ValueError(f"{name} must have {need}, got {_first_row(boxes, infinite, rows)}")
+
+
+def have_infinite_corners(boxes: Array, box_format: str) -> NDArray[np.bool_]:
+    """Which finite boxes have a corner beyond the greatest number of their type, such as x + w in xywh."""
+    first, size = boxes[:, :2], boxes[:, 2:]
+    if box_format == "xyxy":
+        return np.zeros(len(boxes), np.bool_)
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners = (first + size,) if box_format == "xywh" else (first - size / 2, first + size / 2)
+    return np.asarray(~np.isfinite(np.concatenate(corners, axis=1)).all(axis=1))
 
 
 def finite_rows(boxes: Array, name: str = "boxes", rows: Any = None) -> None:
@@ -259,7 +317,9 @@ def _as_array(name: str, values: Any, axes: int = 1) -> Array:
             f"{name} must be an array or a tensor, got a torch.fx.Proxy: use torch.export or torch.compile, or keep "
             "symbolic_trace out of hashnms with torch.fx.wrap('nms') after `from hashnms import nms`"
         )
-    if isinstance(values, (list, tuple)) and values and getattr(values[0], "ndim", 0) >= axes:
+    if not isinstance(values, (list, tuple)):
+        return _dlpack.array_of(name, values)
+    if values and getattr(values[0], "ndim", 0) >= axes:
         raise TypeError(
             f"{name} must be one array or tensor, got a list of {len(values)}: call once for each image, or join them "
             "with torch.cat or np.concatenate and pass the image of each box as images"
@@ -284,8 +344,15 @@ def _real_array(name: str, values: Any, axes: int = 1) -> Array:
         dtype = _float_for_integers(name, array)
     else:
         need = "real numbers (float16, bfloat16, float32, float64, integer)"
-        raise TypeError(f"{name} must be {need}, got {_kind(values, array)}")
+        hint = "" if array.dtype != np.bool_ else _HINTS_FOR_MASKS.get(name, "")
+        raise TypeError(f"{name} must be {need}, got {_kind(values, array)}{hint}")
     return _plain(array, dtype)
+
+
+_HINTS_FOR_MASKS = {
+    "boxes": ": masks are not supported, only boxes, such as torchvision.ops.masks_to_boxes makes around them",
+    "scores": ": select rows before the call, as in boxes[mask] and scores[mask]",
+}
 
 
 def _kind(values: Any, array: Array) -> str:

@@ -44,7 +44,7 @@ def order_corners(boxes: Values) -> Any:
            [ 0.,  0.,  1.,  1.]])
     """
     if _tensors.is_tensor(boxes):
-        _validate.boxes_shape(tuple(boxes.shape))  # type: ignore[union-attr]
+        _validate.boxes_tensor(boxes)
         return _tensors.ops.order_corners(boxes)
     array = _validate.boxes_array(boxes)
     first, second = array[:, :2], array[:, 2:]

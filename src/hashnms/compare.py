@@ -65,7 +65,7 @@ def compare(
     Args:
         detections: the raw detections of one or many images.
         suppressions: one or more `Suppression` values or notations; `sweep` makes several from one pattern.
-        truth: the ground truth, for average precision by faster-coco-eval (`pip install "hashnms[eval]"`).
+        truth: the ground truth, for average precision by faster-coco-eval (the extra `eval`).
         max_detections: only this many detections, the best, of each image and label count for average precision.
         ignore_by_label: whether an ignored region applies to its own label only, or to all; see `average_precision`.
         rounds: how many times each method is timed.
@@ -79,6 +79,10 @@ def compare(
     >>> exact.kept, softer.kept, softer.agreement
     (2, 3, Agreement(precision=0.6666666666666666, recall=1.0))
     """
+    if not isinstance(detections, Detections):
+        raise TypeError(
+            f"detections must be Detections(boxes, scores, labels, images), got {type(detections).__name__}"
+        )
     chains = _settings.methods_list(suppressions, Suppression.of)
     rounds = _settings.count_value("rounds", rounds)
     max_detections = _settings.count_value("max_detections", max_detections)

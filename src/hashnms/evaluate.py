@@ -1,6 +1,6 @@
 """How good a suppression is: average precision against ground truth, and agreement with the exact method.
 
-`average_precision` and `coco_summary` use faster-coco-eval (`pip install "hashnms[eval]"`). They take detections and
+`average_precision` and `coco_summary` use faster-coco-eval (the extra `eval`). They take detections and
 ground truth of many images, flat (`Detections`, `Truth`) or image by image.
 """
 
@@ -41,7 +41,7 @@ def agreement(keep: ArrayLike, exact_keep: ArrayLike) -> Agreement:
     >>> agreement([0, 1, 2, 5], [1, 2])
     Agreement(precision=0.5, recall=1.0)
     """
-    kept, exact = np.unique(keep), np.unique(exact_keep)
+    kept, exact = _validate.rows_set("keep", keep), _validate.rows_set("exact_keep", exact_keep)
     common = len(np.intersect1d(kept, exact, assume_unique=True))
     return Agreement(
         precision=common / len(kept) if len(kept) else 1.0,
@@ -73,7 +73,8 @@ def matched_agreement(
     box_array = _validate.boxes_array(boxes)
     label_array = _validate.labels_array(labels, len(box_array))
     _settings.share_value("iou_threshold", iou_threshold)
-    kept, exact = np.unique(keep).astype(np.int64), np.unique(exact_keep).astype(np.int64)
+    kept = _validate.rows_set("keep", keep, len(box_array))
+    exact = _validate.rows_set("exact_keep", exact_keep, len(box_array))
     return Agreement(
         precision=_matched_share(kept, exact, box_array, label_array, iou_threshold),
         recall=_matched_share(exact, kept, box_array, label_array, iou_threshold),
@@ -126,7 +127,7 @@ def average_precision(
     max_detections: int = 1000,
     ignore_by_label: bool = False,
 ) -> AveragePrecision:
-    """Compute average precision and recall of detections with faster-coco-eval (`pip install "hashnms[eval]"`).
+    """Compute average precision and recall of detections with faster-coco-eval (the extra `eval`).
 
     A detection is matched to the unmatched ground truth box of its label with the highest IoU. An unmatched detection
     in an ignored region does not count. Images without ground truth count too: every detection there is wrong.
@@ -245,7 +246,7 @@ def coco_summary(
     max_detections: Sequence[int] = (1, 10, 100),
     ignore_by_label: bool = True,
 ) -> CocoSummary:
-    """Compute COCO's twelve numbers, as pycocotools does, with faster-coco-eval (`pip install "hashnms[eval]"`).
+    """Compute COCO's twelve numbers, as pycocotools does, with faster-coco-eval (the extra `eval`).
 
     Args:
         detections: as in `average_precision`.

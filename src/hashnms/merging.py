@@ -276,7 +276,7 @@ def _unions(boxes: Array, starts: Array, box_format: BoxFormatName) -> Array:
         first = first - second / 2
     low = np.minimum.reduceat(first, starts)
     high = np.maximum.reduceat(second if box_format == "xyxy" else first + second, starts)
-    return in_format(np.concatenate([low, high], axis=1), box_format)
+    return in_format(np.concatenate([low, high], axis=1), box_format, boxes.dtype)
 
 
 def _means(boxes: Array, scores: Array, members: Array, kept: Array, starts: Array, sizes: Array) -> Array:
@@ -296,13 +296,22 @@ def _means(boxes: Array, scores: Array, members: Array, kept: Array, starts: Arr
     return result
 
 
-def in_format(corners: Array, box_format: BoxFormatName) -> Array:
-    """Convert corners in double precision to boxes of a format."""
+def in_format(corners: Array, box_format: BoxFormatName, dtype: np.dtype[Any]) -> Array:
+    """Convert corners in double precision to boxes of a format and a float type, which must hold their sizes."""
     if box_format == "xyxy":
-        return corners
+        return corners.astype(dtype)
     low, high = corners[:, :2], corners[:, 2:]
     first = low if box_format == "xywh" else low / 2 + high / 2
-    return np.concatenate([first, high - low], axis=1)
+    with np.errstate(over="ignore"):
+        boxes = np.concatenate([first, high - low], axis=1).astype(dtype)
+    infinite = ~np.isfinite(boxes).all(axis=1)
+    if infinite.any():
+        row = int(np.argmax(infinite))
+        raise ValueError(
+            f"merged boxes must have sizes that are finite in {dtype}, got a box from {low[row].tolist()} to "
+            f"{high[row].tolist()} ({infinite.sum()} such); box_format='xyxy' has no sizes"
+        )
+    return boxes
 
 
 def weighted_boxes_fusion(
@@ -394,6 +403,7 @@ def fuse_on_host(
     iou_threshold = _settings.share_value("iou_threshold", iou_threshold)
     score_threshold = _settings.score_value("score_threshold", score_threshold)
     confidence = _settings.confidence_value(confidence)
+    allows_overflow = _settings.bool_value("allows_overflow", allows_overflow)
     model_array = _validate.models_array(models, len(box_array))
     weight_array = _validate.weights_array(weights, model_array)
     _validate.valid_numbers(box_array, score_array, box_format)
@@ -404,7 +414,7 @@ def fuse_on_host(
     )
     fused = fuse_clusters(
         box_array[taking_part], score_array[taking_part], some_labels, some_images, model_array[taking_part],
-        weight_array, iou_threshold, confidence, bool(allows_overflow), box_format, rows=taking_part,
+        weight_array, iou_threshold, confidence, allows_overflow, box_format, rows=taking_part,
     )  # fmt: skip
     founders = taking_part[fused.founders]
     clusters = np.full(len(box_array), -1)
@@ -468,7 +478,7 @@ def fuse_clusters(
     in_order = np.lexsort((founders, -final_scores))
     places = np.empty_like(in_order)
     places[in_order] = np.arange(count)
-    out = in_format(fused, box_format).astype(boxes.dtype)
+    out = in_format(fused, box_format, boxes.dtype)
     single = sizes == 1
     out[single] = boxes[founders[single]]
     return Clusters(founders[in_order], out[in_order], final_scores[in_order], places[clusters])

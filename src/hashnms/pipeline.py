@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hashnms import _settings, _tensors, _validate
@@ -22,36 +23,61 @@ Result = TypeVar("Result")
 _PLUS = re.compile(r"(?<![\d.][eE])\+")
 
 
-class Suppressed(NamedTuple, Generic[Result]):
-    """What a `Suppression` returns: int64 indices into its input, by decreasing score, and the final scores."""
-
-    keep: Result  #: rows of the input
-    scores: Result  #: their final scores
-
-    @property
-    def boxes(self) -> Result | None:
-        """The final boxes in the input's format, (K, 4), if a step changes boxes; None if none does."""
-        return None
+class _Pair(NamedTuple, Generic[Result]):
+    keep: Result
+    scores: Result
 
 
-class SuppressedBoxes(Suppressed[Result]):
-    """What a `Suppression` returns if a step changes boxes. It is still a pair: `keep, scores = suppression(...)`."""
+class Suppressed(_Pair[Result]):
+    """What a `Suppression` returns: int64 indices into its input, by decreasing score, and the final scores.
 
-    _boxes: Result
+    It is a pair: `keep, scores = suppression(...)`. The attribute `boxes` holds the final boxes in the input's format,
+    (K, 4), if a step changes boxes; it is None if none does. Copies of any kind hold the boxes, too. Two results are
+    equal if all they hold is equal.
+    """
+
+    boxes: Result | None = None
 
     @classmethod
-    def of(cls, keep: Result, scores: Result, boxes: Result) -> SuppressedBoxes[Result]:
+    def of(cls, keep: Result, scores: Result, boxes: Result | None = None) -> Self:
         """A result with these values."""
-        result = cls(keep, scores)
-        result._boxes = boxes
+        result = cls(keep, scores)  # without a __new__ of its own, which torch.compile cannot call before torch 2.9
+        if boxes is not None:
+            result.boxes = boxes
         return result
 
-    @property
-    def boxes(self) -> Result:
-        return self._boxes
+    @classmethod
+    def _make(cls, values: Iterable[Result]) -> Self:  # type: ignore[override]
+        """A result with the values of another one, or of any two or three values."""
+        return cls.of(*values, *([values.boxes] if isinstance(values, Suppressed) else []))
+
+    def _asdict(self) -> dict[str, Any]:
+        return {"keep": self.keep, "scores": self.scores, "boxes": self.boxes}
+
+    def _replace(self, **values: Any) -> Suppressed[Result]:
+        return self.of(**{**self._asdict(), **values})
+
+    __replace__ = _replace
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Suppressed):
+            return NotImplemented
+        return all(map(_are_equal, self._asdict().values(), other._asdict().values()))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Suppressed(keep={self.keep!r}, scores={self.scores!r}, boxes={self._boxes!r})"
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items() if value is not None)
+        return f"Suppressed({shown})"
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    if _tensors.is_tensor(one) or _tensors.is_tensor(other):
+        return type(one) is type(other) and one.device == other.device and bool(one.equal(other))
+    return (one is None) == (other is None) and np.array_equal(one, other)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -131,11 +157,10 @@ class Suppression:
         Raises:
             ValueError, TypeError: as `hnms`.
         """
-        made: Any = SuppressedBoxes.of if self.changes_boxes else Suppressed
         if _tensors.is_tensor(boxes):
             op = _tensors.ops.suppress_and_merge if self.changes_boxes else _tensors.ops.suppress
-            return made(*op(boxes, scores, labels, images, self, box_format))  # type: ignore[no-any-return]
-        return made(*self.on_host(boxes, scores, labels, images, box_format))  # type: ignore[no-any-return]
+            return Suppressed.of(*op(boxes, scores, labels, images, self, box_format))
+        return Suppressed.of(*self.on_host(boxes, scores, labels, images, box_format))
 
     @property
     def changes_scores(self) -> bool:
@@ -176,9 +201,8 @@ class Suppression:
             return value
         if isinstance(value, str):
             return cls.parse(value)
-        raise TypeError(
-            f"a suppression must be a Suppression or its notation, such as 'hnms:0.7/1+nms:0.5', got {value!r}"
-        )
+        need = "a suppression must be a Suppression or its notation, such as 'hnms:0.7/1+nms:0.5'"
+        raise TypeError(f"{need}, got {_settings.brief(value)}")
 
     @classmethod
     def parse(cls, text: str) -> Suppression:
@@ -190,7 +214,7 @@ class Suppression:
         Limit(k=100)
         """
         if not isinstance(text, str):
-            raise TypeError(f"text must be a string such as 'hnms:0.7/1+nms:0.5', got {text!r}")
+            raise TypeError(f"text must be a string such as 'hnms:0.7/1+nms:0.5', got {_settings.brief(text)}")
         starts = [0, *(plus.end() for plus in _PLUS.finditer(text))]
         ends = [*(start - 1 for start in starts[1:]), len(text)]
         return cls(parse_step(text, start, end) for start, end in zip(starts, ends, strict=True))
@@ -200,9 +224,9 @@ class Suppression:
         """Build a suppression from the result of `to_dict`."""
         need = "data must be a dict with a list of steps, {'steps': [...]}"
         if not isinstance(data, Mapping):
-            raise TypeError(f"{need}, got {data!r}")
+            raise TypeError(f"{need}, got {_settings.brief(data)}")
         if set(data) != {"steps"} or not isinstance(data["steps"], (list, tuple)):
-            raise ValueError(f"{need}, got {data!r}")
+            raise ValueError(f"{need}, got {_settings.brief(data)}")
         return cls(step_from_dict(entry) for entry in data["steps"])
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, Literal, get_type_hints
 
 from hashnms import _settings
 from hashnms._candidates import Candidates
 from hashnms._settings import MetricName, SoftMethodName
+
+#: The fields of a class of steps, and their types: looked up once, because a lookup takes longer than reading a step.
+_fields_of: Callable[[type], tuple[Field[Any], ...]] = cache(fields)
+_types_of: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Step:
     @classmethod
     def _written(cls, first_value: str | None) -> list[str]:  # noqa: ARG003
         """The fields that the short notation contains, in its order."""
-        return [field.name for field in fields(cls)]
+        return [field.name for field in _fields_of(cls)]
 
     def _set(self, **values: Any) -> None:
         """Set fields of the frozen dataclass while it is being made."""
@@ -43,7 +49,8 @@ class Step:
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
-        names = [n for n in self._written(str(getattr(self, fields(self)[0].name))) if getattr(self, n) is not False]
+        first_value = str(getattr(self, _fields_of(type(self))[0].name))
+        names = [name for name in self._written(first_value) if getattr(self, name) is not False]
         while len(names) > self._shown and getattr(self, names[-1]) == getattr(type(self), names[-1]):
             names.pop()
         return f"{_NAMES[type(self)]}:{'/'.join(_text_of(name, getattr(self, name)) for name in names)}"
@@ -222,6 +229,9 @@ STEPS: dict[str, type[Step]] = {
 _NAMES = {kind: name for name, kind in STEPS.items()}
 _NEEDS = {int: "an integer", float: "a number", bool: "left out or that word"}
 
+#: An error shows so many characters of a notation before and after its mark, and of the mark.
+_AROUND, _MOST_MARKED = 60, 100
+
 
 def _text_of(name: str, value: Any) -> str:
     """The shortest text that parses to the same value, without a plus sign."""
@@ -242,28 +252,29 @@ def parse_step(text: str, start: int, end: int) -> Step:
     name_text, colon, values_text = step_text.partition(":")
     name = name_text.rstrip()
     if name not in STEPS:
-        raise _unreadable(text, start, name, f"a step must be one of {', '.join(STEPS)}, got {name!r}")
+        raise _unreadable(text, start, name, f"a step must be one of {', '.join(STEPS)}, got {_settings.brief(name)}")
     kind = STEPS[name]
     values = values_text.split("/") if colon else []
     names = kind._written(values[0].strip() if values else None)
-    types = get_type_hints(kind)
+    types = _types_of(kind)
     place = start + len(name_text) + 1
-    arguments = {}
+    arguments: dict[str, Any] = {}
+    step = None
     for field_name, value in zip(_given_fields(names, values, types), values, strict=False):
         try:
             arguments[field_name] = _value_of(field_name, value.strip(), types[field_name])
-            kind(**arguments)
+            step = kind(**arguments)
         except (ValueError, TypeError) as error:
-            need = _NEEDS.get(types[field_name])
-            message = str(error) if field_name in arguments else f"{field_name} must be {need}, got {value!r}"
+            need, got = _NEEDS.get(types[field_name]), _settings.brief(value)
+            message = str(error) if field_name in arguments else f"{field_name} must be {need}, got {got}"
             raise _unreadable(text, place, value, message) from None
         place += len(value) + 1
     form = f"{name}:{'/'.join(names)}"
     if len(values) > len(arguments):
         raise _unreadable(text, place, values[len(arguments)], f"{name} must be {form}, got {len(values)} values")
-    if any(field.default is MISSING and field.name not in arguments for field in fields(kind)):
-        raise _unreadable(text, start, step_text, f"{name} must be {form}, got {step_text!r}")
-    return kind(**arguments)
+    if any(field.default is MISSING and field.name not in arguments for field in _fields_of(kind)):
+        raise _unreadable(text, start, step_text, f"{name} must be {form}, got {_settings.brief(step_text)}")
+    return kind() if step is None else step
 
 
 def _given_fields(names: list[str], values: list[str], types: dict[str, Any]) -> list[str]:
@@ -280,8 +291,12 @@ def _given_fields(names: list[str], values: list[str], types: dict[str, Any]) ->
 
 
 def _unreadable(text: str, start: int, part: str, message: str) -> ValueError:
-    mark = " " * start + "^" * max(len(part), 1)
-    return ValueError(f"{message}\n    {text}\n    {mark}")
+    end = start + min(max(len(part), 1), _MOST_MARKED)
+    shown = slice(max(start - _AROUND, 0), end + _AROUND)
+    before, after = ("..." if cut else "" for cut in (shown.start > 0, shown.stop < len(text)))
+    mark = " " * (len(before) + start - shown.start) + "^" * (end - start)
+    line = re.sub(r"\s", " ", text[shown])
+    return ValueError(f"{message}\n    {before}{line}{after}\n    {mark}")
 
 
 def step_to_dict(step: Step) -> dict[str, Any]:
@@ -293,11 +308,11 @@ def step_from_dict(entry: Any) -> Step:
     """Build a step from the result of `step_to_dict`."""
     names = ", ".join(STEPS)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("step"), str) or entry["step"] not in STEPS:
-        raise ValueError(f"a step must be a dict whose 'step' is one of {names}, got {entry!r}")
+        raise ValueError(f"a step must be a dict whose 'step' is one of {names}, got {_settings.brief(entry)}")
     kind = STEPS[entry["step"]]
-    known = [field.name for field in fields(kind)]
-    required = {field.name for field in fields(kind) if field.default is MISSING}
+    known = [field.name for field in _fields_of(kind)]
+    required = {field.name for field in _fields_of(kind) if field.default is MISSING}
     arguments = {name: value for name, value in entry.items() if name != "step"}
     if not required <= set(arguments) <= set(known):
-        raise ValueError(f"a step {entry['step']} must be a dict with {', '.join(known)}, got {entry!r}")
+        raise ValueError(f"a step {entry['step']} must be a dict with {', '.join(known)}, got {_settings.brief(entry)}")
     return kind(**arguments)

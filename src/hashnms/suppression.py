@@ -59,9 +59,9 @@ def hnms(
     (Alg. 2 and 3 of the paper).
 
     Args:
-        boxes: (N, 4), x1, y1, x2, y2 by default: an array, a list, or a torch tensor on any device. float32 and float64
-            are computed in their own type, float16, bfloat16 and integers as float32, and integers beyond 2**24 as
-            float64.
+        boxes: (N, 4), x1, y1, x2, y2 by default: an array, a list, a torch tensor on any device, or an array of another
+            library in the memory of the CPU (anything with `__array__` or `__dlpack__`). float32 and float64 are
+            computed in their own type, float16, bfloat16 and integers as float32, and integers beyond 2**24 as float64.
         scores: (N,), any real numbers.
         iou_threshold: not accepted; `alpha` controls how much the boxes of a cell overlap, see `alpha_for_bound`.
         alpha: in (0, 1), the IoU of two boxes at the centres of adjacent cells. A greater alpha means smaller cells and
@@ -75,7 +75,7 @@ def hnms(
     Returns:
         int64 indices of the kept boxes, by decreasing score, ties to the lower index. Within a cell, too, the lower
         index wins a tie. Boxes without area belong to no cell and are always kept. If `boxes` is a tensor, the result
-        is a tensor on the same device, as in every function here (docs/howto/gpu.md); otherwise it is an array.
+        is a tensor on the same device, as in every function here (docs/howto/gpu.md); otherwise it is a NumPy array.
 
     Raises:
         ValueError: for wrong shapes, numbers that are not finite, boxes of negative size and parameters out of range.

@@ -1,4 +1,4 @@
-"""Suppress detections in Arrow tables and dataframes; the result has the same kind (`pip install "hashnms[tables]"`).
+"""Suppress detections in Arrow tables and dataframes; the result has the same kind (the extra `tables`).
 
 A table has one row per box. `Columns` names the columns of the image, the label, the box and the score; they are found
 by their usual names. One call of the core handles many images and labels.

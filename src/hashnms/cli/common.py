@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from hashnms._extras import missing
 from hashnms.cli.wording import in_options
 
 if TYPE_CHECKING:
@@ -180,4 +181,4 @@ def needs_files() -> None:
         import msgspec  # noqa: F401, PLC0415
         import pyarrow  # noqa: F401, PLC0415
     except ImportError as error:
-        raise ImportError(f'files need {error.name}: pip install "hashnms[files]"') from None
+        raise missing("reading files", error.name, "files") from None

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hashnms._extras import missing
+
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 _KINDS = (".png", ".svg", ".pdf", ".jpg")
 
@@ -29,7 +31,7 @@ def check_report(report: Path | None, images: Path | None) -> None:
     if images is not None and not images.is_dir():
         raise ValueError(f"--images must be a folder, got {images}")
     if images is not None and find_spec("PIL") is None:
-        raise ImportError('--images needs Pillow: pip install "hashnms[plot]"')
+        raise missing("--images", "PIL", "plot")
 
 
 def image_file(folder: Path | None, image: Any, file_name: str | None = None) -> Path | None:

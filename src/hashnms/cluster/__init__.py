@@ -1,4 +1,4 @@
-"""Suppress detections on several machines with Ray Data (`pip install "hashnms[ray]"`).
+"""Suppress detections on several machines with Ray Data (the extra `ray`).
 
 `suppress` takes tables of many images, in any order. `scene` takes one scene that is too large for a machine.
 `suppress_files` reads and writes Parquet. Without a cluster, Ray starts one on this machine. docs/howto/scale.md

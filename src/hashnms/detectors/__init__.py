@@ -3,7 +3,7 @@
 `accelerate(model)` makes a model of torchvision or ultralytics suppress boxes with hashnms. `restore(model)` undoes it,
 and `accelerated(model)` does both around a block. `acceleration(model)` says what suppresses boxes in a model.
 `routed()` redirects other code's calls of torchvision's NMS to hashnms. `profile(model, images)` shows where the time
-of a forward pass goes. These need torchvision: `pip install "hashnms[detectors]"`.
+of a forward pass goes. These need torchvision: the extra `detectors`.
 
 `hashnms.detectors.ultralytics`, `.sahi` and `.supervision` replace the suppression of these packages, each with an
 extra of the same name. The last two do not need torch.
@@ -11,6 +11,8 @@ extra of the same name. The last two do not need torch.
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
+
+from hashnms._extras import missing as _missing
 
 #: The module of each name. It is imported on first use, so that modules without torch can be used without it.
 _PLACES = {
@@ -40,7 +42,7 @@ else:
         try:
             _import_module("torchvision")
         except ImportError as error:
-            raise ImportError('hashnms.detectors needs torchvision: pip install "hashnms[detectors]"') from error
+            raise _missing("hashnms.detectors", "torchvision", "detectors") from error
         value = getattr(_import_module(f"hashnms.detectors.{_PLACES[name]}"), name)
         globals()[name] = value
         return value

@@ -2,7 +2,7 @@
 
 `accelerate()` makes `get_sliced_prediction` and the rest of SAHI use hashnms. `restore()` undoes that, and
 `accelerated()` does both around a block. `python -m hashnms.detectors.sahi predict ...` is `sahi predict ...` with
-hashnms. Needs SAHI: `pip install "hashnms[sahi]"`.
+hashnms. Needs SAHI: the extra `sahi`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hashnms import _core, nms
 from hashnms._calls import JOIN, TOP_K
+from hashnms._extras import missing
 from hashnms.detectors._rounding import least_float32, least_rounding_to
 
 try:
@@ -28,7 +29,7 @@ try:
     from sahi.postprocess.utils import ObjectPredictionList
     from sahi.prediction import ObjectPrediction
 except ImportError as error:
-    raise ImportError('hashnms.detectors.sahi needs sahi: pip install "hashnms[sahi]"') from error
+    raise missing("hashnms.detectors.sahi", "sahi", "sahi") from error
 
 Array = NDArray[Any]
 

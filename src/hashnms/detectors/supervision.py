@@ -2,7 +2,7 @@
 
 `with_nms`, `with_nmm` and `with_soft_nms` correspond to the methods of `Detections`. `accelerate()` replaces the first
 two methods, for `InferenceSlicer` and all other code. `restore()` undoes that, and `accelerated()` does both around a
-block. Needs supervision: `pip install "hashnms[supervision]"`.
+block. Needs supervision: the extra `supervision`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hashnms import nms, soft_nms
+from hashnms._extras import missing
 from hashnms._settings import MetricName
 from hashnms.detectors._rounding import least_float32, least_rounding_to
 
@@ -23,7 +24,7 @@ try:
     from supervision.config import ORIENTED_BOX_COORDINATES
     from supervision.detection.utils.iou_and_nms import OverlapMetric
 except ImportError as error:
-    raise ImportError('hashnms.detectors.supervision needs supervision: pip install "hashnms[supervision]"') from error
+    raise missing("hashnms.detectors.supervision", "supervision", "supervision") from error
 
 _METRICS: dict[Any, MetricName] = {OverlapMetric.IOU: "iou", OverlapMetric.IOS: "ios"}
 _METHODS = ("with_nms", "with_nmm")

@@ -1,6 +1,6 @@
 """hashnms in ultralytics: its `non_max_suppression`, and a YOLO that uses it.
 
-Needs ultralytics and torchvision: `pip install "hashnms[ultralytics]"`.
+Needs ultralytics and torchvision: the extra `ultralytics`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from hashnms import nms
+from hashnms._extras import missing
 
 try:
     import ultralytics.utils.nms as _theirs
@@ -22,7 +23,7 @@ try:
     from ultralytics.models.yolo.detect import DetectionPredictor
     from ultralytics.utils.ops import xywh2xyxy
 except ImportError as error:
-    raise ImportError('hashnms.detectors.ultralytics needs ultralytics: pip install "hashnms[ultralytics]"') from error
+    raise missing("hashnms.detectors.ultralytics", "ultralytics", "ultralytics") from error
 
 YOLO = TypeVar("YOLO", bound=Model)
 

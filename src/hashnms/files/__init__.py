@@ -1,4 +1,4 @@
-"""Suppress detections in files of any supported format and any size (`pip install "hashnms[files]"`).
+"""Suppress detections in files of any supported format and any size (the extra `files`).
 
 >>> from hashnms import files
 >>> sorted(files.FORMATS)

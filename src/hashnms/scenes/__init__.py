@@ -1,4 +1,4 @@
-"""One scene that does not fit into memory: an aerial image of a city, a whole slide (`pip install "hashnms[scenes]"`).
+"""One scene that does not fit into memory: an aerial image of a city, a whole slide (the extra `scenes`).
 
 `suppress` keeps exactly the boxes that a `Suppression` of all boxes at once would keep; docs/howto/scale.md explains
 it.

@@ -85,10 +85,14 @@ class DeviceCandidates(TensorCandidates):
         )
 
     def are_valid(self) -> bool:
-        """Whether all numbers are valid: finite, and no negative sizes."""
+        """Whether all numbers are valid: finite, also the corners, and no negative sizes."""
         first, second = self.boxes[:, :2], self.boxes[:, 2:]
         sizes_are = second >= (first if self.box_format == "xyxy" else 0)
-        return bool(self.boxes.isfinite().all() & sizes_are.all() & self.scores.isfinite().all())
+        return bool(self.have_finite_corners() & sizes_are.all() & self.scores.isfinite().all())
+
+    def have_finite_corners(self) -> Tensor:
+        """One bool on the device."""
+        return portable.corners_are_finite(self.boxes, self.box_format)
 
     def hnms(self, alpha: float, num_hashes: int, most: int | None) -> tuple[Tensor, Tensor]:
         places = hnms(self, hash_family(alpha, num_hashes))
@@ -163,6 +167,8 @@ def hnms(given: DeviceCandidates, functions: list[IoUHash]) -> Tensor | None:
     else:
         with torch.cuda.device(given.boxes.device):  # the device where Triton launches
             rows, fits = kernels.hnms(*arguments)
+    if given.box_format != "xyxy":
+        fits = fits & given.have_finite_corners()
     return rows if bool(fits) else None
 
 

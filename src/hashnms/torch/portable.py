@@ -95,6 +95,15 @@ def _size_and_center(first: Tensor, second: Tensor, box_format: str) -> tuple[Te
     return second, (first + 0.5 * second if box_format == "xywh" else first)
 
 
+def corners_are_finite(boxes: Tensor, box_format: str) -> Tensor:
+    """One bool: whether the corners of all boxes are finite in their type."""
+    first, second = boxes[:, :2], boxes[:, 2:]
+    if box_format == "xyxy":
+        return boxes.isfinite().all()
+    corners = (first + second,) if box_format == "xywh" else (first - second / 2, first + second / 2)
+    return torch.cat([first, *corners], dim=1).isfinite().all()
+
+
 def operand(number: float, dtype: torch.dtype = torch.float64) -> Tensor:
     """A number as a 0-dimensional tensor: the ONNX exporter turns Python floats into float32, even next to doubles."""
     return torch.tensor(number, dtype=dtype)
