@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, Literal, get_type_hints
 
 from hashnms import _settings
 from hashnms._candidates import Candidates
+from hashnms._numbers import real, whole
 from hashnms._settings import MetricName, SoftMethodName
 
 
@@ -221,6 +222,7 @@ STEPS: dict[str, type[Step]] = {
 
 _NAMES = {kind: name for name, kind in STEPS.items()}
 _NEEDS = {int: "an integer", float: "a number", bool: "left out or that word"}
+_READ: dict[Any, Callable[[str], Any]] = {int: whole, float: real, bool: bool}
 
 
 def _text_of(name: str, value: Any) -> str:
@@ -232,7 +234,7 @@ def _value_of(name: str, text: str, kind: Any) -> Any:
     """Parse text written by `_text_of`."""
     if kind is bool and text != name:
         raise ValueError
-    return kind(text) if kind in _NEEDS else text
+    return _READ[kind](text) if kind in _READ else text
 
 
 def parse_step(text: str, start: int, end: int) -> Step:

@@ -17,6 +17,7 @@ from hashnms.cli.common import (
     console,
     needs_files,
     one_line_errors,
+    path,
     reading_of,
 )
 
@@ -26,7 +27,12 @@ def command(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False
+            "--output",
+            "-o",
+            parser=path,
+            metavar="FILE",
+            help="The picture to write: PNG, SVG, PDF or JPEG.",
+            show_default=False,
         ),
     ],
     suppression: Annotated[
@@ -37,7 +43,8 @@ def command(
         str | None, typer.Option(metavar="ID", help="The id of the image. Default: the one with the most boxes.")
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The folder of the images, which are named after their ids.")
+        Path | None,
+        typer.Option(parser=path, metavar="FOLDER", help="The folder of the images, which are named after their ids."),
     ] = None,
     format: FormatOption = None,
     columns: ColumnsOption = None,

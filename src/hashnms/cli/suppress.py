@@ -23,6 +23,7 @@ from hashnms.cli.common import (
     bytes_of,
     needs_files,
     one_line_errors,
+    path,
     progress_bar,
     reading_of,
 )
@@ -36,6 +37,7 @@ def command(
         typer.Option(
             "--output",
             "-o",
+            parser=path,
             metavar="PATH",
             help="The file or folder to write; - is standard output.",
             show_default=False,
@@ -69,7 +71,9 @@ def command(
     folder: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Working folder for --scene; a killed command continues there when run again."
+            parser=path,
+            metavar="FOLDER",
+            help="Working folder for --scene; a killed command continues there when run again.",
         ),
     ] = None,
     report: ReportOption = None,
@@ -164,4 +168,6 @@ def _on_engine(
 
 def _is_gone(path: str, output: Path) -> bool:
     """Whether an input cannot be read again when the output is written."""
-    return path == "-" or (output.exists() and Path(path).exists() and output.samefile(path))
+    from hashnms.files.output import is_stream  # noqa: PLC0415
+
+    return is_stream(Path(path)) or (output.exists() and Path(path).exists() and output.samefile(path))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from hashnms._numbers import real
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
@@ -240,7 +241,7 @@ class DelimitedSource(Source):
         values: dict[str, Any] = dict(zip(self.names, fields, strict=True))
         for name in (*self.columns.boxes, self.columns.score):
             try:
-                values[name] = float(values[name])
+                values[name] = real(values[name])
             except ValueError:
                 raise FileError(f"column {name} must be a number, got {values[name][:40]!r}") from None
             if not math.isfinite(values[name]):

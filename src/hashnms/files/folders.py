@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hashnms._numbers import real
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
@@ -41,7 +42,7 @@ class Layout:
                 values.append(parts[place].strip())
                 continue
             try:
-                values.append(float(parts[place]))
+                values.append(real(parts[place]))
             except ValueError:
                 values.append(math.nan)
             if not math.isfinite(values[-1]):

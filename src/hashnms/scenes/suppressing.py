@@ -18,7 +18,7 @@ from hashnms import _core
 from hashnms._arrow import Arrays, BadRow, Numbering
 from hashnms._settings import BoxFormatName
 from hashnms.files.formats import FORMATS, expanded, output_format
-from hashnms.files.output import beside
+from hashnms.files.output import beside, is_stream, spooled
 from hashnms.files.rows import Changes, FileError, Reading, Source, located, read_alike
 from hashnms.files.suppressing import AnyPath, Progress, Summary, memory_or_default
 from hashnms.pipeline import Suppression
@@ -80,15 +80,21 @@ def suppress(
     50
     """
     start = time.perf_counter()
+    if _has_pipe(inputs):
+        if folder is not None:
+            raise FileError("folder must not be given with standard input or a pipe, which cannot be read again")
+        how: dict[str, Any] = {"format": format, "to": to, "columns": columns, "header": header, "memory": memory}
+        with spooled(_listed(inputs)) as given:
+            return suppress(given, output, suppression, box_format=box_format, progress=progress, **how)
     chain, target = Suppression.of(suppression), Path(output)
     steps.check(chain)
     if (columns or {}).get("image") is not None:
         raise ValueError(f"columns must have no image, because all rows are of one scene, got {columns!r}")
     reading = Reading({**(columns or {}), "image": None}, box_format, None if header is None else tuple(header))
-    is_stream = not isinstance(inputs, str | os.PathLike | list | tuple)
-    paths, kind = ([], FORMATS["parquet"]) if is_stream else expanded(_listed(inputs), format)
+    of_arrow = not isinstance(inputs, str | os.PathLike | list | tuple)
+    paths, kind = ([], FORMATS["parquet"]) if of_arrow else expanded(_listed(inputs), format)
     work = {
-        "source": str(_schema(inputs)) if is_stream else [_identity(path) for path in paths],
+        "source": str(_schema(inputs)) if of_arrow else [_identity(path) for path in paths],
         "suppression": str(chain),
         "reading": [reading.columns, reading.box_format, reading.header],
         "output": str(target.absolute()),
@@ -96,7 +102,7 @@ def suppress(
     where = None if folder is None else Path(folder)
     wanted = output_format(target, to, kind)
     with working_folder(where, target, work) as place:
-        if is_stream:
+        if of_arrow:
             paths = [_spooled(inputs, place)]
         sources = [kind.open(path, reading) for path in paths]
         if (broken_off := place.read_json("writing")) is not None:
@@ -112,6 +118,13 @@ def suppress(
 
 def _listed(inputs: Any) -> list[AnyPath]:
     return [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+
+
+def _has_pipe(inputs: Any) -> bool:
+    """Whether an input can be read only once."""
+    return isinstance(inputs, str | os.PathLike | list | tuple) and any(
+        is_stream(Path(path)) for path in _listed(inputs)
+    )
 
 
 def _identity(path: Path) -> list[Any]:
