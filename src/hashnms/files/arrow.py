@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hashnms._arrow import comparable
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 
 _ROWS_AT_A_TIME = 2**17
@@ -21,6 +22,13 @@ class ArrowRows(Rows):
     def __init__(self, first: int, source: Source, table: pa.Table) -> None:
         self.first, self.source, self._table = first, source, table
         self.keys = table.select(source.columns.names)
+        for name in (source.columns.image, source.columns.label):
+            if name is not None:
+                place = self.keys.schema.get_field_index(name)
+                try:
+                    self.keys = self.keys.set_column(place, name, comparable(self.keys, name))
+                except (TypeError, pa.ArrowException) as error:
+                    raise FileError(f"{source.path}: {error}") from None
 
     @property
     def nbytes(self) -> int:

@@ -112,6 +112,17 @@ def expanded(given: Sequence[str | os.PathLike[str]], name: str | None) -> tuple
     return paths, form
 
 
+def opened(paths: Sequence[Path], form: Format, reading: Reading) -> list[Source]:
+    """Open files. If there are several, those that do not name images are an image each, named after the file."""
+    sources = [form.open(path, reading) for path in paths]
+    if len(set(paths)) > 1:
+        stems = [path.stem for path in dict.fromkeys(paths)]
+        for source in sources:
+            path = source.path
+            source.is_image(path.stem if stems.count(path.stem) == 1 else str(path.with_suffix("")))
+    return sources
+
+
 def _files(given: str, form: Format | None) -> list[Path]:
     """The files of one input: a file, the files of a folder, or those that a pattern matches."""
     if not given:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hashnms._arrow import Arrays, BadRow
 from hashnms.boxes import to_xyxy
 from hashnms.detections import Detections
-from hashnms.files.formats import Format, expanded
+from hashnms.files.formats import Format, expanded, opened
 from hashnms.files.output import spooled, stream_name
 from hashnms.files.rows import Reading, Rows, joined_keys, located, read_alike
 
@@ -72,7 +72,7 @@ def load(inputs: Sequence[str | os.PathLike[str]], reading: Reading, format: str
 
 
 def _loaded(paths: list[Path], form: Format, reading: Reading) -> Loaded:
-    sources = [form.open(path, reading) for path in paths]
+    sources = opened(paths, form, reading)
     parts = list(read_alike(sources))
     columns = sources[0].columns
     keys = joined_keys(parts) if parts else pa.table({name: pa.nulls(0, pa.float64()) for name in columns.names})

@@ -15,7 +15,7 @@ import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from hashnms._arrow import Arrays, BadRow
-from hashnms._frames import replaced
+from hashnms._frames import replaced, taken
 from hashnms._settings import BoxFormatName
 from hashnms.tables import Columns, OnBad, new_boxes
 
@@ -86,7 +86,7 @@ class Rows(ABC):
 
     def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
         """All columns of the kept rows, with their new numbers, if any."""
-        return self.changed(self.table().filter(pa.array(keep)), changes)
+        return self.changed(taken(self.table(), np.flatnonzero(keep), {}), changes)
 
     def changed(self, table: pa.Table, changes: Changes) -> pa.Table:
         """A table of kept rows, with their new numbers, if any."""
@@ -125,6 +125,9 @@ class Source(ABC):
     columns: Columns
     relative = False  #: whether boxes are relative to the size of their image
     done = 0.0  #: the share of the file that has been read
+
+    def is_image(self, name: str) -> None:  # noqa: B027  most have a column of images
+        """Let all rows be of this image, if the file does not name images and does not stand for all rows."""
 
     @abstractmethod
     def read(self) -> Iterator[Rows]:

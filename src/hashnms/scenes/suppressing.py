@@ -179,7 +179,8 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
                 if arrays.nulls:
                     arrays.explain(columns)
                 layout = layout or Layout.of(arrays)
-                integers.see(arrays)
+                if not integers.see(arrays):
+                    arrays.explain(columns)
                 records = layout.records(arrays, count)
                 if not _are_valid(arrays, layout, records, columns.box_format):
                     arrays.explain(columns)
@@ -215,13 +216,13 @@ class _Integers:
     def __init__(self) -> None:
         self._largest: dict[str, int] = {}
 
-    def see(self, arrays: Arrays) -> None:
+    def see(self, arrays: Arrays) -> bool:
+        """Note the integers. Returns whether float64 holds all of them exactly."""
         for name, values in (("boxes", arrays.boxes), ("scores", arrays.scores)):
             if values.dtype.kind in "iu" and len(values):
                 largest = max(abs(int(values.min())), abs(int(values.max())), self._largest.get(name, 0))
-                if largest > 2**53:
-                    raise FileError(f"{name} must be integers that float64 holds exactly, at most 2**53, got {largest}")
                 self._largest[name] = largest
+        return max(self._largest.values(), default=0) <= 2**53
 
     def box_type(self, layout: Layout) -> str:
         return "f4" if self._largest.get("boxes", 2**53) <= 2**24 else layout.box_type
