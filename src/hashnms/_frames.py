@@ -81,6 +81,12 @@ def taken(table: pa.Table, rows: Rows, new: dict[str, Any]) -> pa.Table:
         return replaced(pa.Table.from_arrays(columns, schema=table.schema), new)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """The same values where views, which Arrow cannot write as text, are plain strings."""
+    fields = [field.with_type(VIEWS.get(str(field.type), field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields)) if any(str(field.type) in VIEWS for field in table.schema) else table
+
+
 def _taken_column(column: Any, rows: Rows) -> Any:
     """Take rows of a column of any type; of most types at once, of others, such as lists of string views, in slices."""
     plain = VIEWS.get(str(column.type), column.type)

@@ -11,6 +11,7 @@ from rich.table import Table
 from hashnms import alpha_for_bound, iou_lower_bound
 from hashnms._numbers import real
 from hashnms.cli.common import console, one_line_errors, path, within
+from hashnms.cli.pictures import check_figure, saved
 from hashnms.cli.streams import needs_standard_output
 
 
@@ -31,6 +32,8 @@ def command(
     both = alpha is None and iou is None
     with one_line_errors():
         needs_standard_output()
+        if plot is not None:
+            check_figure("--plot", plot)
         if both or alpha is not None:
             table = Table("alpha", "least IoU of two boxes in one cell")
             for value in [k / 20 for k in range(6, 20)] if alpha is None else [alpha]:
@@ -43,7 +46,6 @@ def command(
             console.print(table)
         if plot is not None:
             from hashnms import plot as plots  # noqa: PLC0415
-            from hashnms.cli.pictures import saved  # noqa: PLC0415
 
             marked = (0.7, 0.73) if alpha is None else (alpha,)
             saved(plots.plot_bound(mark=marked), plot)

@@ -28,6 +28,7 @@ from hashnms.cli.common import (
     within,
 )
 from hashnms.cli.pictures import check_report
+from hashnms.cli.places import read_files
 from hashnms.cli.streams import needs_standard_output
 from hashnms.cli.truth import ClassOffsetOption, ClassOrderOption, TruthImagesOnlyOption, measured
 from hashnms.pipeline import Suppression
@@ -107,7 +108,8 @@ def command(
         from hashnms.cli import reports  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
 
-        check_report(report, images)
+        read = [] if report is None else read_files(inputs, format)
+        check_report(report, images, {"the input files": read, "--truth": [] if truth is None else [truth]})
         if output not in _OUTPUTS:
             hint = f"; add > {output} to write to a file" if Path(output).suffix else ""
             raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}{hint}")

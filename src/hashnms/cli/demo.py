@@ -73,7 +73,8 @@ def command(
         if detector:
             _demo_detector(seed)
             return
-        check_report(report, None)
+        saved = [] if save is None else [save / name for name in ("results.json", "truth.json")]
+        check_report(report, None, {"those of --save": saved})
         if save is not None and save.exists() and not save.is_dir():
             raise ValueError(f"--save must be a folder, got the file {save}")
         guaranteed = iou_lower_bound(alpha)

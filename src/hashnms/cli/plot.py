@@ -61,10 +61,12 @@ def command(
         import numpy as np  # noqa: PLC0415
 
         from hashnms import plot  # noqa: PLC0415
-        from hashnms.cli.pictures import check_report, image_file, saved  # noqa: PLC0415
+        from hashnms.cli.pictures import check_figure, check_report, image_file, saved  # noqa: PLC0415
+        from hashnms.cli.places import read_files  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
 
         check_report(None, images)
+        check_figure("--output", output, {"the input files": read_files(inputs, format)})
         loaded = load(inputs, reading_of(columns, header, box_format, class_agnostic=class_agnostic), format)
         number = _number(image, loaded)
         rows, found = loaded.rows_of(number), loaded.detections
@@ -72,6 +74,8 @@ def command(
         if images is not None and file is None:
             name = repr(loaded.images[number]) if loaded.images else "the only image"
             raise ValueError(f"--images must be a folder with a picture that is named after {name}, got {images}")
+        if file is not None and output.is_file() and output.samefile(file):
+            raise ValueError(f"--output must be another file than the picture of the image, got {output}")
         boxes = found.boxes[rows]
         if loaded.relative and file is not None:
             from PIL import Image  # noqa: PLC0415

@@ -28,6 +28,7 @@ from hashnms.cli.common import (
     reading_of,
 )
 from hashnms.cli.pictures import check_report
+from hashnms.cli.places import read_files
 
 
 def command(
@@ -111,11 +112,7 @@ def command(
         needs_files()
         from hashnms import files  # noqa: PLC0415
 
-        check_report(report, images)
-        if report is not None and any(_is_gone(path, output) for path in inputs):
-            raise ValueError(
-                "--report needs input files that still exist afterwards, got an input that is the output or -"
-            )
+        _check_report(report, images, inputs, format, output, folder)
         reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
         if engine is not None or address is not None:
             others = {"--to": to, "--header": header, "--skip-bad": skip_bad, "--memory": memory, "--report": report}
@@ -164,6 +161,19 @@ def _on_engine(
 
     how = {"columns": reading.columns, "box_format": reading.box_format, "address": address}
     print(hashnms.cluster.suppress_files(inputs, output, suppression, **how), file=sys.stderr)
+
+
+def _check_report(
+    report: Path | None, images: Path | None, inputs: list[str], format: str | None, output: Path, folder: Path | None
+) -> None:
+    """Check that the page can be written, replaces no other file, and can read the input again."""
+    if report is None:
+        return check_report(None, images)
+    files = read_files(inputs, format)
+    written = [path for path in (output, folder) if path is not None and str(path) != "-"]
+    check_report(report, images, {"the output": written, "the input files": files})
+    if any(_is_gone(path, output) for path in (*inputs, *map(str, files))):
+        raise ValueError("--report needs input that can be read again, got one that is the output, - or a pipe")
 
 
 def _is_gone(path: str, output: Path) -> bool:

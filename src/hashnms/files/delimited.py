@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from hashnms._frames import without_views
 from hashnms._numbers import real
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
@@ -307,7 +308,7 @@ class DelimitedWriter(Writer):
         )
         self._header, self._names = b"written", table.schema.names
         try:
-            arrow_csv.write_csv(table, self._file, options)
+            arrow_csv.write_csv(without_views(table), self._file, options)
         except pa.ArrowInvalid as error:
             raise FileError(
                 f"{self._source.path}: columns must be numbers or text to be written as CSV, got {error}"

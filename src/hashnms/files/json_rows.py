@@ -20,7 +20,7 @@ from hashnms.files.json_text import (
     blocks_of_lines,
     broken_row,
     ends,
-    filled_lines,
+    is_one_each,
     rows_of_broken_list,
     rows_of_lines,
     rows_of_list,
@@ -217,13 +217,12 @@ class JsonSource(Source):
     def _decoded(self, text: bytes, first: int) -> list[Any]:
         """The rows as objects; None for a bad row, if bad rows are dropped."""
         try:
-            text.decode()
+            _ = text.isascii() or text.decode()
             rows: list[Any] = self._decoder.decode_lines(text) if self._lines else self._decoder.decode(text)
         except UNREADABLE:
             return list(self._one_by_one(text, first))
-        if self._lines and len(rows) != len(filled_lines(text)):
-            return list(self._one_by_one(text, first))
-        return rows
+        is_whole = not self._lines or is_one_each(rows, text)
+        return rows if is_whole else list(self._one_by_one(text, first))
 
     def _one_by_one(self, text: bytes, first: int) -> Iterator[Any]:
         decode = _decoder(self.columns, lines=True).decode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -69,19 +70,19 @@ def blocks_of_lines(stream: BinaryIO, size: int) -> Iterator[tuple[bytes, Block]
         yield rest, Block(start, start + len(rest))
 
 
-def filled_lines(text: bytes) -> list[bytes]:
-    """The lines that are not empty."""
+def rows_of_lines(text: bytes) -> list[Any]:
+    """The rows of JSON Lines, one on each line; those of broken lines too."""
+    with suppress(*UNREADABLE):
+        rows: list[Any] = _RAW_LINES.decode_lines(text)
+        if is_one_each(rows, text):
+            return rows
     return [line for line in text.split(b"\n") if line.strip()]
 
 
-def rows_of_lines(text: bytes) -> list[Any]:
-    """The rows of JSON Lines, one on each line; those of broken lines too."""
-    lines = filled_lines(text)
-    try:
-        rows: list[Any] = _RAW_LINES.decode_lines(text)
-    except UNREADABLE:
-        return lines
-    return rows if len(rows) == len(lines) else lines  # msgspec takes several objects on a line, and one on several
+def is_one_each(rows: list[Any], text: bytes) -> bool:
+    """Whether there is one row on each line: msgspec also takes several on a line, and one on several."""
+    count = text.count(b"\n") + (not text.endswith(b"\n"))
+    return len(rows) == count or len(rows) == sum(map(bool, map(bytes.strip, text.split(b"\n"))))
 
 
 def rows_of_list(text: bytes) -> list[Any]:

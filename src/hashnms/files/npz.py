@@ -65,7 +65,7 @@ class NpzSource(Source):
 
     def __init__(self, path: Path, reading: Reading) -> None:
         self.path = path
-        with self._readable():
+        with self._readable("must be an NPZ file"):
             self._check()
             with np.load(path, allow_pickle=False) as arrays:
                 names = list(arrays)
@@ -84,7 +84,7 @@ class NpzSource(Source):
             self.image, self.columns = name, replace(self.columns, image=_NAMES["image"][0])
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _readable(self, need: str) -> Iterator[None]:
         """Turn the many kinds of errors that zipfile, its decompressors and NumPy raise into one."""
         try:
             yield
@@ -93,9 +93,9 @@ class NpzSource(Source):
         except OSError as error:
             if error.errno is not None:
                 raise
-            raise FileError(f"{self.path}: must be an NPZ file, got {error}") from None
+            raise FileError(f"{self.path}: {need}, got {error}") from None
         except Exception as error:
-            raise FileError(f"{self.path}: must be an NPZ file, got {error or type(error).__name__}") from None
+            raise FileError(f"{self.path}: {need}, got {str(error) or type(error).__name__}") from None
 
     def _check(self) -> None:
         """Check that it is a zip file whose arrays fit into memory."""
@@ -105,7 +105,7 @@ class NpzSource(Source):
             raise FileError(f"{self.path}: arrays must have at most {_MOST_BYTES:,} bytes, got {size:,}")
 
     def read(self) -> Iterator[Rows]:
-        with self._readable(), np.load(self.path, allow_pickle=False) as file:
+        with self._readable("must hold arrays of numbers"), np.load(self.path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         other = next((name for name, values in arrays.items() if not isinstance(values, np.ndarray)), None)
         if other is not None:

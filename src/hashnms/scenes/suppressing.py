@@ -100,6 +100,8 @@ def suppress(
         "output": str(target.absolute()),
     }
     where = None if folder is None else Path(folder)
+    if where is not None and Path(os.path.realpath(target)).is_relative_to(os.path.realpath(where)):
+        raise FileError(f"output must not be in the working folder, which is removed at the end, got {target}")
     wanted = output_format(target, to, kind)
     with working_folder(where, target, work) as place:
         if of_arrow:
