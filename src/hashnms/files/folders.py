@@ -31,6 +31,8 @@ class Layout:
 
     def values(self, line: str) -> list[Any]:
         """Parse the fields, in their order: the class as text, all others as numbers."""
+        if not _is_utf8(line):
+            raise FileError(f"must be UTF-8, got {line.encode(errors='surrogateescape')[:40]!r}")
         parts = line.strip().removesuffix(",").split(self.separator)
         if len(parts) not in self.counts:
             raise FileError(
@@ -68,6 +70,15 @@ class _File:
     name: str
     first: int  #: the number of its first line among the rows
     lines: list[str]
+
+
+def _is_utf8(line: str) -> bool:
+    """Whether a line has no byte that could not be decoded."""
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class FolderRows(Rows):
@@ -144,10 +155,8 @@ class FolderSource(Source):
 
     def _read(self, path: Path, first: int, columns: dict[str, list[Any]]) -> list[str]:
         """Read the non-empty lines of a file, and add their fields to the columns."""
-        try:
-            lines = [line for line in path.read_bytes().decode("utf-8-sig").split("\n") if line.strip()]
-        except UnicodeDecodeError:
-            raise FileError(f"{path}: must be text, got bytes that are not UTF-8") from None
+        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode(errors="surrogateescape")
+        lines = [line for line in text.split("\n") if line.strip()]
         for number, line in enumerate(lines):
             try:
                 values = self.layout.values(line)

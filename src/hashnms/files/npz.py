@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, unreadable
 from hashnms.tables import Columns, new_boxes
 
 _NAMES = {
@@ -90,12 +90,8 @@ class NpzSource(Source):
             yield
         except FileError:
             raise
-        except OSError as error:
-            if error.errno is not None:
-                raise
-            raise FileError(f"{self.path}: {need}, got {error}") from None
         except Exception as error:
-            raise FileError(f"{self.path}: {need}, got {str(error) or type(error).__name__}") from None
+            raise unreadable(error, self.path, need) from None
 
     def _check(self) -> None:
         """Check that it is a zip file whose arrays fit into memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -42,6 +43,14 @@ class Changes(NamedTuple):
 
 class FileError(ValueError):
     """An invalid file: which file and where, what is needed, and what it has."""
+
+
+def unreadable(error: Exception, path: Path, need: str) -> Exception:
+    """The error for a file that a library cannot read: an invalid file, unless the system could not read it."""
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a place that cannot be
+        error.filename = error.filename or str(path)
+        return error
+    return FileError(f"{path}: {need}, got {str(error) or type(error).__name__}")
 
 
 @dataclass(frozen=True)
