@@ -23,7 +23,10 @@ def check_place(option: str, path: Path, others: Others) -> None:
         raise ValueError(f"{option} must be a file, got - for standard output")
     if path.is_dir():
         raise ValueError(f"{option} must be a file, got the folder {path}")
-    folder = Path(os.path.realpath(path)).parent
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():  # although its links were followed
+        raise ValueError(f"{option} must be a file, got {path}, a link that leads to itself")
+    folder = real.parent
     if not folder.is_dir():
         raise ValueError(f"{option} must be in a folder that exists, got {path}")
     for name, paths in others.items():

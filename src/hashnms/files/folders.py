@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from hashnms._numbers import real
-from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, image_name
 from hashnms.tables import Columns
 
 _LINES_AT_A_TIME = 2**17
@@ -164,7 +164,7 @@ class FolderSource(Source):
                 if self._reading.on_bad == "raise":
                     raise self.error(first + number, str(error)) from None
                 values = [None] * len(self.layout.fields)
-            columns["image"].append(path.stem)
+            columns["image"].append(image_name(path.stem))
             for name, value in zip(self.layout.fields, values, strict=True):
                 columns[name].append(value)
         return lines

@@ -16,7 +16,7 @@ from hashnms.files.folders import VISDRONE, YOLO, FolderSource, FolderWriter
 from hashnms.files.json_rows import JsonSource, JsonWriter
 from hashnms.files.npz import NpzSource, NpzWriter
 from hashnms.files.output import STANDARD
-from hashnms.files.rows import FileError, Reading, Source, Writer
+from hashnms.files.rows import FileError, Reading, Source, Writer, image_name
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def opened(paths: Sequence[Path], form: Format, reading: Reading) -> list[Source
         stems = [path.stem for path in dict.fromkeys(paths)]
         for source in sources:
             path = source.path
-            source.is_image(path.stem if stems.count(path.stem) == 1 else str(path.with_suffix("")))
+            source.is_image(image_name(path.stem if stems.count(path.stem) == 1 else str(path.with_suffix(""))))
     return sources
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sys
@@ -33,7 +32,6 @@ def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> 
     if path == STANDARD and sys.stdout is None:
         raise FileError("standard output must be open, got a closed one")
     if not stream:
-        _check_link(path)
         path = Path(os.path.realpath(path))
     _check(path, stream, folder, names)
     work = Path(tempfile.mkdtemp(prefix=".hashnms-", dir=None if stream else path.parent))
@@ -55,17 +53,10 @@ def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> 
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _check_link(path: Path) -> None:
-    """Check that links lead somewhere: those that lead back to themselves would be replaced."""
-    try:
-        path.stat()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise FileError(f"output must be a file or a folder, got {path}, a link that leads to itself") from None
-
-
 def _check(path: Path, stream: bool, folder: bool, names: Collection[str]) -> None:
     """Check, before anything takes time, that the output can be written and that no other file is lost."""
+    if not stream and path.is_symlink():  # although its links were followed
+        raise FileError(f"output must be a file or a folder, got {path}, a link that leads to itself")
     if not stream and not path.parent.is_dir():
         raise FileError(f"output must be in a folder that exists, got {path}")
     if not folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -43,6 +44,11 @@ class Changes(NamedTuple):
 
 class FileError(ValueError):
     """An invalid file: which file and where, what is needed, and what it has."""
+
+
+def image_name(text: str) -> str:
+    """The name of a file as the name of its image: in any locale, and if it is not UTF-8."""
+    return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def unreadable(error: Exception, path: Path, need: str) -> Exception:
