@@ -232,9 +232,9 @@ def _text_of(name: str, value: Any) -> str:
 
 def _value_of(name: str, text: str, kind: Any) -> Any:
     """Parse text written by `_text_of`."""
-    if kind is bool and text != name:
+    if kind is bool and text.strip() != name:
         raise ValueError
-    return _READ[kind](text) if kind in _READ else text
+    return _READ[kind](text) if kind in _READ else text.strip()
 
 
 def parse_step(text: str, start: int, end: int) -> Step:
@@ -253,7 +253,7 @@ def parse_step(text: str, start: int, end: int) -> Step:
     arguments = {}
     for field_name, value in zip(_given_fields(names, values, types), values, strict=False):
         try:
-            arguments[field_name] = _value_of(field_name, value.strip(), types[field_name])
+            arguments[field_name] = _value_of(field_name, value, types[field_name])
             kind(**arguments)
         except (ValueError, TypeError) as error:
             need = _NEEDS.get(types[field_name])

@@ -67,7 +67,7 @@ def command(
         known = measured(truth, loaded, class_offset, class_order, truth_images_only)
         summary = coco_summary(known.detections, known.truth, max_detections=counts)
         if as_json:
-            console.print_json(data=_plain(summary, known.labels))
+            console.print_json(data=_plain(summary, known.labels), ensure_ascii=console.options.ascii_only)
             return
         for line in summary.lines():
             print(line)

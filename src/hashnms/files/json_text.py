@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,6 +18,8 @@ UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _BEGIN = re.compile(rb"[,}]\s*(?=\{)")
+_EMPTY_LINE = re.compile(rb"(?:\A|\n)\s*\n")
+_MOST_CUTS = 64  #: within an object that is sought in broken text
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _RAW_LINES = msgspec.json.Decoder(msgspec.Raw)
 _TOKEN = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\[^\x00-\x1f])*+"|[{}\[\],]')
@@ -82,7 +85,7 @@ def rows_of_lines(text: bytes) -> list[Any]:
 def is_one_each(rows: list[Any], text: bytes) -> bool:
     """Whether there is one row on each line: msgspec also takes several on a line, and one on several."""
     count = text.count(b"\n") + (not text.endswith(b"\n"))
-    return len(rows) == count or len(rows) == sum(map(bool, map(bytes.strip, text.split(b"\n"))))
+    return len(rows) == (sum(map(bool, map(bytes.strip, text.split(b"\n")))) if _EMPTY_LINE.search(text) else count)
 
 
 def rows_of_list(text: bytes) -> list[Any]:
@@ -93,22 +96,26 @@ def rows_of_list(text: bytes) -> list[Any]:
 
 def rows_of_broken_list(text: bytes) -> list[bytes]:
     """The rows of a list that is broken: those that are whole, and the parts of others."""
-    pieces = _cut(text, [(0, 1), *((comma, comma + 1) for comma in _commas(text))])[1:]
+    commas = [0, *_commas(text), len(text)]
+    pieces = [text[start + 1 : end].strip() for start, end in pairwise(commas)]
     if not _is_object(pieces[-1]):
         pieces[-1] = pieces[-1].removesuffix(b"]").rstrip()
-    rows = [part for piece in pieces for part in ([piece] if _is_object(piece) else _objects(piece))]
+    rows = [row for piece in pieces for row in ([piece] if _is_object(piece) else _objects(piece))]
     return rows if rows[-1] else rows[:-1]
 
 
 def _objects(piece: bytes) -> list[bytes]:
-    """A piece of a broken list, cut where an object seems to begin after another row."""
-    return _cut(piece, [(found.start() + found[0].startswith(b"}"), found.end()) for found in _BEGIN.finditer(piece)])
-
-
-def _cut(text: bytes, cuts: list[tuple[int, int]]) -> list[bytes]:
-    """The text between cuts, each from where it begins to where it ends."""
-    starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
-    return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    """A piece of a broken list, cut where an object seems to begin after another row, if that is not within one."""
+    cuts = [(found.start() + found[0].startswith(b"}"), found.end()) for found in _BEGIN.finditer(piece)]
+    starts, ends = [0, *(start for _, start in cuts)], [*(end for end, _ in cuts), len(piece)]
+    rows, place = list[bytes](), 0
+    while place < len(starts):
+        lasts = range(place, min(place + _EMPTY_LINE = re.compile(rb"(?:\A|\n)\s*\n")
+_MOST_CUTS, len(ends)))
+        last = next((last for last in lasts if _is_object(piece[starts[place] : ends[last]])), place)
+        rows.append(piece[starts[place] : ends[last]].strip())
+        place = last + 1
+    return rows
 
 
 def _is_object(text: bytes) -> bool:
@@ -146,10 +153,12 @@ def where_broken(error: Exception, before: int, what: str) -> str:
     """Where text is broken and how, as the end of a message: "" if it is not. `before`: the bytes before the text."""
     if isinstance(error, RecursionError):
         return " (nested too deeply)"
+    if isinstance(error, UnicodeDecodeError):
+        return " (not UTF-8)"
     if "truncated" in str(error):
         return " (cut off)"
     found = re.fullmatch(r"JSON is malformed: (.*) \(byte (\d+)\)", str(error))
-    return "" if found is None else f" ({found[1]} at byte {before + int(found[2]) + 1:,} of the {what})"
+    return "" if found is None else f" ({found[1]} near byte {before + int(found[2]) + 1:,} of the {what})"
 
 
 def short(value: Any) -> str:
