@@ -110,8 +110,7 @@ def _objects(piece: bytes) -> list[bytes]:
     starts, ends = [0, *(start for _, start in cuts)], [*(end for end, _ in cuts), len(piece)]
     rows, place = list[bytes](), 0
     while place < len(starts):
-        lasts = range(place, min(place + _EMPTY_LINE = re.compile(rb"(?:\A|\n)\s*\n")
-_MOST_CUTS, len(ends)))
+        lasts = range(place, min(place + _MOST_CUTS, len(ends)))
         last = next((last for last in lasts if _is_object(piece[starts[place] : ends[last]])), place)
         rows.append(piece[starts[place] : ends[last]].strip())
         place = last + 1
