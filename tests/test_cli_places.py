@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 pytest.importorskip("msgspec")
 pytest.importorskip("pyarrow")
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="makes links and pipes, as POSIX systems have them")
-
 from hashnms.cli import app
 from tests.support.files import ROW, yolo_folder
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="makes links and pipes, as POSIX systems have them")
 
 TRUTH = {"images": [{"id": 1}], "annotations": [], "categories": [{"id": 2}]}
 

@@ -358,20 +358,22 @@ def written_in(kind, chance, folder):
         mark = "\t" if kind == "tsv" else ","
         more = [-1, -1, -1] if kind == "mot" else ['"q, \u00e9"']
         lines = [[row["image_id"], row["category_id"], *row["bbox"], row["score"], *more] for row in rows]
-        header = [] if kind == "mot" else [["image_id", "category_id", "x", "y", "w", "h", "score", "note"]]
+        header: list[list[str]] = (
+            [] if kind == "mot" else [["image_id", "category_id", "x", "y", "w", "h", "score", "note"]]
+        )
         path.write_text("".join(mark.join(map(str, line)) + "\n" for line in [*header, *lines]), encoding="utf-8")
     elif kind in ("yolo", "visdrone"):
         path, out = folder / "in", folder / "out"
         path.mkdir()
         for image in range(1, 6):
             mine = [row for row in rows if row["image_id"] == image]
-            lines = [
+            texts = [
                 f"{row['category_id']} {row['bbox'][0] / 200:.4f} {row['bbox'][1] / 200:.4f} 0.05 0.05 {row['score']}"
                 if kind == "yolo"
                 else ",".join(map(str, [*row["bbox"], row["score"], row["category_id"], -1, -1]))
                 for row in mine
             ]
-            (path / f"{image}.txt").write_text("\n".join(lines) + "\n")
+            (path / f"{image}.txt").write_text("\n".join(texts) + "\n")
         return path, out, path / f"{chance.randrange(1, 6)}.txt"
     elif kind == "npz":
         columns = {name: np.array([row[name] for row in rows]) for name in ("image_id", "category_id", "score", "bbox")}
