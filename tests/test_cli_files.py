@@ -436,7 +436,7 @@ def test_a_report_that_cannot_be_is_said_before_anything_is_written(folder):
     before = (folder / "in.json").read_bytes()
     same = run("suppress", folder / "in.json", "-o", folder / "in.json", "--report", folder / "a.html")
     assert (same.exit_code, (folder / "in.json").read_bytes()) == (2, before)
-    assert "--report needs input files that still exist afterwards" in same.stderr
+    assert "--report needs input that can be read again, got one that is the output, - or a pipe" in same.stderr
     twice = run("compare", folder / "in.json", "-s", "nms:0.5", "-s", "nms:0.50", "--report", folder / "a.html")
     assert (twice.exit_code, twice.stdout) == (2, "")
     assert "--report needs different methods, got one twice" in twice.stderr

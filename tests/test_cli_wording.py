@@ -41,6 +41,8 @@ def folder(tmp_path, monkeypatch):
     for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     (tmp_path / "det.txt").write_text("1,2")
+    (tmp_path / "no_header.csv").write_text("1,0,9\n1,0,9\n")
+    (tmp_path / "no_image.csv").write_text("x1,y1,x2,y2,score\n0,0,9,9,0.5\n")
 
 
 @pytest.mark.usefixtures("folder")
@@ -62,6 +64,26 @@ def folder(tmp_path, monkeypatch):
             "suppress no_bbox.json -o o.json",
             "no_bbox.json: no columns are named bbox, x1 y1 x2 y2, xmin ymin xmax ymax or similar, only image_id, "
             "category_id, score: name them with --columns boxes=NAME or boxes=A/B/C/D",
+        ),
+        (
+            "suppress no_header.csv -o o.csv",
+            "no_header.csv: no columns are named bbox, x1 y1 x2 y2, xmin ymin xmax ymax or similar, only 1, 0, 9: name "
+            "them with --columns boxes=NAME or boxes=A/B/C/D; if its first line is not a header, name the columns with "
+            "--header",
+        ),
+        (
+            "suppress no_image.csv -o o.csv",
+            "no_image.csv: no column is named image_id, image, image_name, img_id or similar, only x1, y1, x2, y2, "
+            "score: name the column of the image with --columns image=NAME, or --columns image= if all rows belong to "
+            "one image; if its first line is not a header, name the columns with --header",
+        ),
+        (
+            "suppress a.json -o o.json --scene --columns image=frame",
+            "--columns image= must not be given with --scene, which makes all rows one image, got 'frame'",
+        ),
+        (
+            "suppress a.json -o o.json --scene -s wbf",
+            "it changes boxes and scores that other tiles need; leave out --scene if its boxes fit into memory",
         ),
         (
             "suppress a.json -o o.json --columns image=frame",

@@ -1,6 +1,7 @@
 """NPZ files: arrays of any kind stay what they are, and nothing in them is run."""
 
 import io
+import json
 import os
 import pickle
 import zipfile
@@ -13,6 +14,8 @@ pytest.importorskip("msgspec")
 import pyarrow.parquet as pq
 
 from hashnms.files import FileError, suppress
+from hashnms.files.loading import load
+from hashnms.files.rows import Reading
 from tests.support.files import fails
 
 BOXES, SCORES = np.array([[0, 0, 9, 9], [0, 0, 9, 8], [20, 0, 29, 9.0]]), np.array([0.5, 0.6, 0.7])
@@ -125,3 +128,42 @@ def test_what_is_no_array_in_npz(tmp_path):
     with zipfile.ZipFile(tmp_path / "in.npz", "a") as file:
         file.writestr("readme.txt", "hello")
     fails(tmp_path / "in.npz", "must hold only arrays, got readme.txt")
+
+
+@pytest.mark.parametrize("memory", [1, None])
+def test_several_files_without_images_are_an_image_each(memory, tmp_path):
+    """And not one image, in which all their boxes would meet."""
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", boxes=BOXES, scores=SCORES, note=np.arange(2))
+    alone = suppress(tmp_path / "a.npz", tmp_path / "one.npz", "nms:0.5")
+    with np.load(tmp_path / "one.npz") as kept:
+        assert "images" not in kept
+    inputs = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    assert suppress(inputs, tmp_path / "out.npz", "nms:0.5", memory=memory).boxes_out == 2 * alone.boxes_out == 4
+    with np.load(tmp_path / "out.npz") as kept:
+        assert kept["images"].tolist() == ["a", "a", "b", "b"]
+        assert kept["note"].tolist() == [0, 1]
+    suppress(inputs, tmp_path / "out.json", "nms:0.5", memory=memory)
+    assert [row["image_id"] for row in json.loads((tmp_path / "out.json").read_text())] == ["a", "a", "b", "b"]
+    assert load(inputs, Reading()).images == ["a", "b"]
+    assert load(inputs[:1], Reading()).images == []
+    one = suppress(inputs, tmp_path / "out.npz", "nms:0.5", columns={"image": None}, memory=memory)
+    assert one.boxes_out == 2
+
+
+def test_files_of_one_name_in_two_folders_are_two_images(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / "0.npz", boxes=BOXES, scores=SCORES)
+    inputs = [tmp_path / "a" / "0.npz", tmp_path / "b" / "0.npz"]
+    assert suppress(inputs, tmp_path / "out.npz", "nms:0.5").boxes_out == 4
+    assert load(inputs, Reading()).images == [str(tmp_path / "a" / "0"), str(tmp_path / "b" / "0")]
+
+
+def test_files_with_and_without_images(tmp_path):
+    np.savez(tmp_path / "a.npz", boxes=BOXES, scores=SCORES)
+    for name, images in (("b", np.array(["x", "y", "x"])), ("c", np.array([1, 2, 1]))):
+        np.savez(tmp_path / f"{name}.npz", boxes=BOXES, scores=SCORES, images=images)
+    assert suppress([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "out.npz", "nms:0.5").boxes_out == 5
+    with pytest.raises(FileError, match="column images must be integers or strings throughout"):
+        suppress([tmp_path / "a.npz", tmp_path / "c.npz"], tmp_path / "out.npz", "nms:0.5")

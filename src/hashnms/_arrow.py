@@ -14,12 +14,15 @@ import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from hashnms import _validate
+from hashnms._frames import VIEWS
 
 if TYPE_CHECKING:
     from hashnms.pipeline import Suppressed, Suppression
     from hashnms.tables import Columns
 
 Array = NDArray[Any]
+
+_LARGEST = 2**53
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Arrays:
         nulls = [(name, mask, "not null", None) for name, mask in self.nulls.items()]
         return [
             *nulls,
+            *_too_large(box_name, self.boxes),
+            *_too_large(columns.score, self.scores),
             (box_name, ~np.isfinite(self.boxes).all(axis=1), "finite numbers", self.boxes),
             (box_name, inverted.any(axis=1), f"a box with {size}", self.boxes),
             (
@@ -94,6 +99,17 @@ class Arrays:
         for name, mask, need, values in self._problems(columns):
             if mask.any():
                 raise BadRow(name, int(np.argmax(mask)), need, values, int(mask.sum()))
+
+
+def _too_large(name: str, values: Array) -> Iterator[tuple[str, Any, str, Any]]:
+    """The problem of integers that float64 cannot hold, if there are any: the core computes in floats."""
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        large = values > _LARGEST
+        if values.dtype.kind == "i":
+            large |= values < -_LARGEST
+        if large.any():
+            need = "integers of at most 2^53, which float64 holds exactly"
+            yield name, large if values.ndim == 1 else large.any(axis=1), need, values
 
 
 class Numbering:
@@ -236,15 +252,29 @@ def _boxes_of_chunk(chunk: Any) -> tuple[Array, Any]:
     return boxes, wrong
 
 
+def comparable(table: pa.Table, name: str) -> Any:
+    """A column of images or labels, in a type whose values Arrow can compare."""
+    column = table.column(name)
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    if kinds.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    kind = column.type
+    if kinds.is_nested(kind) or kinds.is_interval(kind):
+        raise TypeError(f"column {name} must hold values such as integers or strings, got {kind}")
+    if kinds.is_dictionary(kind) and str(kind.value_type) in VIEWS:
+        column = column.cast(pa.dictionary(kind.index_type, VIEWS[str(kind.value_type)]))
+    plain = pa.float32() if kinds.is_float16(kind) else VIEWS.get(str(kind))
+    return column if plain is None else column.cast(plain)
+
+
 def _codes(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
     """A column of any type as integers that are equal where its values are equal."""
-    column = table.column(name)
+    column = comparable(table, name)
     if column.null_count:
         nulls[name] = column.is_null().to_numpy()
     if kinds.is_integer(column.type) and column.type != pa.uint64():
         parts = (column.fill_null(0) if column.null_count else column).chunks
-    elif kinds.is_nested(column.type):
-        raise TypeError(f"column {name} must hold values such as integers or strings, got {column.type}")
     else:
         encoded = column if kinds.is_dictionary(column.type) else pc.dictionary_encode(column)
         parts = [chunk.indices.fill_null(0) for chunk in encoded.unify_dictionaries().chunks]

@@ -7,7 +7,9 @@ come back as Arrow tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
+
+#: The types of views, of which Arrow cannot take rows, and the types that hold the same values.
+VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,32 @@ def _lists(rows: Any, kind: Any) -> Any:
 
 def taken(table: pa.Table, rows: Rows, new: dict[str, Any]) -> pa.Table:
     """Take rows of an Arrow table. Increasing rows are taken by a mask, which never joins chunks of text."""
-    if len(rows) == 0 or (np.diff(rows) > 0).all():
-        mask = np.zeros(len(table), bool)
-        mask[rows] = True
-        return replaced(table.filter(pa.array(mask)), new)
-    return replaced(table.take(pa.array(rows)), new)
+    try:
+        if len(rows) == 0 or (np.diff(rows) > 0).all():
+            mask = np.zeros(len(table), bool)
+            mask[rows] = True
+            return replaced(table.filter(pa.array(mask)), new)
+        return replaced(table.take(pa.array(rows)), new)
+    except pa.ArrowNotImplementedError:  # a column has a type of which Arrow cannot take rows
+        columns = [_taken_column(column, rows) for column in table.columns]
+        return replaced(pa.Table.from_arrays(columns, schema=table.schema), new)
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """The same values where views, which Arrow cannot write as text, are plain strings."""
+    fields = [field.with_type(VIEWS.get(str(field.type), field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields)) if any(str(field.type) in VIEWS for field in table.schema) else table
+
+
+def _taken_column(column: Any, rows: Rows) -> Any:
+    """Take rows of a column of any type; of most types at once, of others, such as lists of string views, in slices."""
+    plain = VIEWS.get(str(column.type), column.type)
+    with suppress(pa.ArrowNotImplementedError):
+        return column.cast(plain).take(pa.array(rows)).cast(column.type)
+    cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+    slices = [column.slice(rows[start], end - start) for start, end in pairwise(cuts) if start < end]
+    chunks = [chunk for part in slices for chunk in part.chunks]
+    return pa.chunked_array([pa.concat_arrays(chunks)] if chunks else [], column.type)
 
 
 def _arrow_table(table: Any, names: Sequence[str] | None) -> pa.Table:

@@ -295,8 +295,8 @@ def weighted_boxes_fusion(
 
     Boxes are xyxy, and each box has a weight. By decreasing weighted score, a box joins the cluster whose fused box has
     the highest IoU with it above the threshold; otherwise it starts a new cluster. In a cluster whose first box is
-    within [0, 1], sums are rounded to 24 bits, as float32 numbers are. Returns the rows of each cluster, in the order they joined, and the
-    fused boxes.
+    within [0, 1], sums are rounded to 24 bits, as float32 numbers are. Returns the rows of each cluster, in the order
+    they joined, and the fused boxes.
     """
     rows, weighted = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores, np.float64) * weights
     members: list[list[int]] = []

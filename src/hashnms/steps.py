@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, get_type_hints
 
 from hashnms import _settings
 from hashnms._candidates import Candidates
+from hashnms._numbers import real, whole
 from hashnms._settings import MetricName, SoftMethodName
 
 #: The fields of a class of steps, and their types: looked up once, because a lookup takes longer than reading a step.
@@ -228,6 +229,7 @@ STEPS: dict[str, type[Step]] = {
 
 _NAMES = {kind: name for name, kind in STEPS.items()}
 _NEEDS = {int: "an integer", float: "a number", bool: "left out or that word"}
+_READ: dict[Any, Callable[[str], Any]] = {int: whole, float: real, bool: bool}
 
 #: An error shows so many characters of a notation before and after its mark, and of the mark.
 _AROUND, _MOST_MARKED = 60, 100
@@ -240,9 +242,9 @@ def _text_of(name: str, value: Any) -> str:
 
 def _value_of(name: str, text: str, kind: Any) -> Any:
     """Parse text written by `_text_of`."""
-    if kind is bool and text != name:
+    if kind is bool and text.strip() != name:
         raise ValueError
-    return kind(text) if kind in _NEEDS else text
+    return _READ[kind](text) if kind in _READ else text.strip()
 
 
 def parse_step(text: str, start: int, end: int) -> Step:
@@ -262,7 +264,7 @@ def parse_step(text: str, start: int, end: int) -> Step:
     step = None
     for field_name, value in zip(_given_fields(names, values, types), values, strict=False):
         try:
-            arguments[field_name] = _value_of(field_name, value.strip(), types[field_name])
+            arguments[field_name] = _value_of(field_name, value, types[field_name])
             step = kind(**arguments)
         except (ValueError, TypeError) as error:
             need, got = _NEEDS.get(types[field_name]), _settings.brief(value)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import product
 
-from hashnms import _settings
+from hashnms import _numbers, _settings
 from hashnms.pipeline import Suppression
 from hashnms.steps import Hnms, Limit, Nmm, Nms, ScoreThreshold, SoftNms, Step, TopK, Vote, Wbf
 
@@ -136,8 +136,8 @@ def _range(name: str, text: str, spec: str) -> list[float]:
     """The values of start:stop:step, or of one number."""
     whole = name in _WHOLE
     try:
-        numbers = [Decimal(part.strip()) for part in text.split(":")]
-    except InvalidOperation:
+        numbers = [_decimal(part) for part in text.split(":")]
+    except ValueError:
         numbers = []
     valid = all(_is_valid(number, whole) for number in numbers)
     if len(numbers) == 2 and whole:
@@ -152,6 +152,11 @@ def _range(name: str, text: str, spec: str) -> list[float]:
         raise ValueError(f"a sweep of {name} must have at most {_MOST:,} values, got {spec!r}")
     values = (start + k * step for k in range(int((stop - start) / step) + 1))
     return [int(value) if whole else float(value) for value in values]
+
+
+def _decimal(text: str) -> Decimal:
+    _numbers.real(text)  # an error for what only Decimal takes
+    return Decimal(text.strip())
 
 
 def _is_valid(number: Decimal, whole: bool) -> bool:

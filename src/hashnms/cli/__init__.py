@@ -9,6 +9,7 @@ import typer.core
 
 from hashnms import __version__
 from hashnms.cli import bound, compare, demo, evaluate, plot, suppress
+from hashnms.cli.streams import prepare_streams
 
 
 class _PlainHelp:
@@ -29,7 +30,9 @@ class _Command(_PlainHelp, typer.core.TyperCommand):
 
 
 class _Group(_PlainHelp, typer.core.TyperGroup):
-    pass
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        prepare_streams()
+        return super().main(*arguments, **options)
 
 
 app = typer.Typer(

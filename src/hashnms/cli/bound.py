@@ -9,21 +9,31 @@ import typer
 from rich.table import Table
 
 from hashnms import alpha_for_bound, iou_lower_bound
-from hashnms.cli.common import console, one_line_errors
+from hashnms._numbers import real
+from hashnms.cli.common import console, one_line_errors, path, within
+from hashnms.cli.pictures import check_figure, saved
+from hashnms.cli.streams import needs_standard_output
 
 
 def command(
-    alpha: Annotated[float | None, typer.Option(metavar="ALPHA", help="Show the bound for this alpha only.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(parser=within(real), metavar="ALPHA", help="Show the bound for this alpha only.")
+    ] = None,
     iou: Annotated[
-        float | None, typer.Option(metavar="IOU", help="Show the smallest alpha that guarantees this IoU.")
+        float | None,
+        typer.Option(parser=within(real), metavar="IOU", help="Show the smallest alpha that guarantees this IoU."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the bound over alpha to this file (PNG, SVG or PDF).")
+        Path | None,
+        typer.Option(parser=path, metavar="FILE", help="Draw the bound over alpha to this file (PNG, SVG or PDF)."),
     ] = None,
 ) -> None:
     """Show the least IoU of two boxes in one cell for an alpha, and the smallest alpha that guarantees an IoU."""
     both = alpha is None and iou is None
     with one_line_errors():
+        needs_standard_output()
+        if plot is not None:
+            check_figure("--plot", plot)
         if both or alpha is not None:
             table = Table("alpha", "least IoU of two boxes in one cell")
             for value in [k / 20 for k in range(6, 20)] if alpha is None else [alpha]:
@@ -36,7 +46,6 @@ def command(
             console.print(table)
         if plot is not None:
             from hashnms import plot as plots  # noqa: PLC0415
-            from hashnms.cli.pictures import saved  # noqa: PLC0415
 
             marked = (0.7, 0.73) if alpha is None else (alpha,)
             saved(plots.plot_bound(mark=marked), plot)

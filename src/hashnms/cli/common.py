@@ -6,22 +6,50 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from hashnms._extras import missing
+from hashnms._numbers import whole
 from hashnms.cli.wording import in_options
 
 if TYPE_CHECKING:
     from hashnms.files.rows import Reading
 
+_Number = TypeVar("_Number", int, float)
+
 console = Console()
 on_stderr = Console(stderr=True)
+
+
+def path(text: object) -> Path:
+    """A path given as an option. An empty one, from a shell's variable that is not set, would be the current folder."""
+    if not str(text):
+        raise typer.BadParameter("must be a path, got an empty one")
+    return Path(str(text))
+
+
+def within(
+    read: Callable[[str], _Number], least: float | None = None, most: float | None = None
+) -> Callable[[object], _Number]:
+    """A parser of numbers given as an option: `real` or `whole`, within limits, both included."""
+    kind = "a whole number" if read is whole else "a number"
+    limits = "".join(f" {word} {limit:,}" for word, limit in (("from", least), ("to", most)) if limit is not None)
+
+    def parse(text: object) -> _Number:
+        with suppress(ValueError):
+            value = read(str(text))
+            if (least is None or value >= least) and (most is None or value <= most):
+                return value
+        raise typer.BadParameter(f"must be {kind}{limits}, got {str(text)!r}")
+
+    return parse
+
 
 InputsArgument = Annotated[
     list[str],
@@ -67,13 +95,21 @@ SkipBadOption = Annotated[
 ]
 ReportOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Also write an HTML page with tables, plots, and boxes before and after."),
+    typer.Option(
+        parser=path, metavar="FILE", help="Also write an HTML page with tables, plots, and boxes before and after."
+    ),
 ]
 ImagesOption = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="The folder of the images, which are named after their ids, for the report."),
+    typer.Option(
+        parser=path,
+        metavar="FOLDER",
+        help="The folder of the images, which are named after their ids, for the report.",
+    ),
 ]
-ShowOption = Annotated[int, typer.Option(metavar="N", min=0, help="How many images the report shows.")]
+ShowOption = Annotated[
+    int, typer.Option(parser=within(whole, 0), metavar="N", help="How many images the report shows.")
+]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hashnms._numbers import whole
 from hashnms.cli.common import (
     AgnosticOption,
     BoxFormatOption,
@@ -20,11 +21,15 @@ from hashnms.cli.common import (
     console,
     needs_files,
     one_line_errors,
+    path,
     progress_bar,
     reading_of,
     say_dropped,
+    within,
 )
 from hashnms.cli.pictures import check_report
+from hashnms.cli.places import read_files
+from hashnms.cli.streams import needs_standard_output
 from hashnms.cli.truth import ClassOffsetOption, ClassOrderOption, TruthImagesOnlyOption, measured
 from hashnms.pipeline import Suppression
 from hashnms.sweeps import sweep as swept
@@ -45,7 +50,8 @@ def command(
         ),
     ],
     truth: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ground truth, a COCO dataset (JSON): adds mAP and recall.")
+        Path | None,
+        typer.Option(parser=path, metavar="FILE", help="Ground truth, a COCO dataset (JSON): adds mAP and recall."),
     ] = None,
     class_offset: ClassOffsetOption = 0,
     class_order: ClassOrderOption = False,
@@ -59,9 +65,14 @@ def command(
         ),
     ] = None,
     max_dets: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many boxes of each image and class count for mAP.")
+        int,
+        typer.Option(
+            parser=within(whole, 1), metavar="N", help="How many boxes of each image and class count for mAP."
+        ),
     ] = 1000,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How many times each method is timed.")] = 5,
+    rounds: Annotated[
+        int, typer.Option(parser=within(whole, 1), metavar="N", help="How many times each method is timed.")
+    ] = 5,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="NAME", help=f"How the table is printed: {', '.join(_OUTPUTS)}.")
     ] = "text",
@@ -75,6 +86,7 @@ def command(
     images: Annotated[
         Path | None,
         typer.Option(
+            parser=path,
             metavar="FOLDER",
             help="The folder of the images, for the report: named after their ids, or as the truth names them.",
         ),
@@ -91,11 +103,13 @@ def command(
     """
     with one_line_errors():
         needs_files()
+        needs_standard_output()
         from hashnms import compare as library  # noqa: PLC0415
         from hashnms.cli import reports  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
 
-        check_report(report, images)
+        read = [] if report is None else read_files(inputs, format)
+        check_report(report, images, {"the input files": read, "--truth": [] if truth is None else [truth]})
         if output not in _OUTPUTS:
             hint = f"; add > {output} to write to a file" if Path(output).suffix else ""
             raise ValueError(f"--output must be one of {', '.join(_OUTPUTS)}, got {output!r}{hint}")

@@ -19,8 +19,10 @@ from rich.table import Table
 
 import hashnms
 from hashnms import Suppression, iou_lower_bound
-from hashnms.cli.common import console, one_line_errors
+from hashnms._numbers import real, whole
+from hashnms.cli.common import console, one_line_errors, path, within
 from hashnms.cli.pictures import check_report
+from hashnms.cli.streams import needs_standard_output
 from hashnms.evaluate import agreement
 from hashnms.synthetic import BOXES_PER_IMAGE, PRESETS, Scene, make_scene
 
@@ -30,19 +32,28 @@ def command(
         str, typer.Option(metavar="NAME", help=f"The kind of scene: {', '.join(PRESETS)}.")
     ] = "parking_lot",
     boxes: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10**7, help="The number of raw boxes from the detector.")
+        int,
+        typer.Option(parser=within(whole, 1, 10**7), metavar="N", help="The number of raw boxes from the detector."),
     ] = BOXES_PER_IMAGE,
-    iou: Annotated[float, typer.Option(metavar="IOU", min=0.0, max=1.0, help="The IoU threshold of NMS.")] = 0.5,
+    iou: Annotated[
+        float, typer.Option(parser=within(real, 0, 1), metavar="IOU", help="The IoU threshold of NMS.")
+    ] = 0.5,
     alpha: Annotated[
-        float, typer.Option(metavar="ALPHA", help="Cell size of HNMS, in (0, 1); greater means smaller cells.")
+        float,
+        typer.Option(
+            parser=within(real), metavar="ALPHA", help="Cell size of HNMS, in (0, 1); greater means smaller cells."
+        ),
     ] = 0.73,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed makes the same scene.")] = 0,
+    seed: Annotated[
+        int, typer.Option(parser=within(whole, 0), metavar="N", help="The same seed makes the same scene.")
+    ] = 0,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write an HTML page to look at the boxes.")
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Also write an HTML page to look at the boxes.")
     ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
+            parser=path,
             metavar="FOLDER",
             help="Also write raw boxes and ground truth as COCO files to this folder, to try the other commands.",
         ),
@@ -57,11 +68,13 @@ def command(
     ] = False,
 ) -> None:
     """Make a crowded scene and suppress its raw boxes: the usual NMS, then hashnms's exact NMS, HNMS and Soft-NMS."""
-    if detector:
-        _demo_detector(seed)
-        return
     with one_line_errors():
-        check_report(report, None)
+        needs_standard_output()
+        if detector:
+            _demo_detector(seed)
+            return
+        saved = [] if save is None else [save / name for name in ("results.json", "truth.json")]
+        check_report(report, None, {"those of --save": saved})
         if save is not None and save.exists() and not save.is_dir():
             raise ValueError(f"--save must be a folder, got the file {save}")
         guaranteed = iou_lower_bound(alpha)

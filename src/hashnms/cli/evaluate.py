@@ -10,6 +10,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
+from hashnms._numbers import whole
 from hashnms.cli.common import (
     BoxFormatOption,
     ColumnsOption,
@@ -20,16 +21,18 @@ from hashnms.cli.common import (
     console,
     needs_files,
     one_line_errors,
+    path,
     reading_of,
     say_dropped,
 )
+from hashnms.cli.streams import needs_standard_output
 from hashnms.cli.truth import ClassOffsetOption, ClassOrderOption, TruthImagesOnlyOption, measured
 
 
 def command(
     inputs: InputsArgument,
     truth: Annotated[
-        Path, typer.Option(metavar="FILE", help="Ground truth: a COCO dataset (JSON).", show_default=False)
+        Path, typer.Option(parser=path, metavar="FILE", help="Ground truth: a COCO dataset (JSON).", show_default=False)
     ],
     class_offset: ClassOffsetOption = 0,
     class_order: ClassOrderOption = False,
@@ -51,11 +54,12 @@ def command(
     """
     with one_line_errors():
         needs_files()
+        needs_standard_output()
         from hashnms.evaluate import coco_summary  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
 
         try:
-            counts = tuple(int(count) for count in max_dets.split(","))
+            counts = tuple(whole(count) for count in max_dets.split(","))
         except ValueError:
             raise ValueError(f"--max-dets must be three numbers such as 1,10,100, got {max_dets!r}") from None
         loaded = load(inputs, reading_of(columns, header, box_format, skip_bad=skip_bad), format)
@@ -63,7 +67,7 @@ def command(
         known = measured(truth, loaded, class_offset, class_order, truth_images_only)
         summary = coco_summary(known.detections, known.truth, max_detections=counts)
         if as_json:
-            console.print_json(data=_plain(summary, known.labels))
+            console.print_json(data=_plain(summary, known.labels), ensure_ascii=console.options.ascii_only)
             return
         for line in summary.lines():
             print(line)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hashnms._extras import missing
+from hashnms.cli.places import Others, check_place
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 _KINDS = (".png", ".svg", ".pdf", ".jpg")
@@ -18,16 +19,27 @@ def saved(axes: Any, path: Path) -> None:
     """Write a figure; it is moved into place when it is complete."""
     from hashnms.files.output import beside  # noqa: PLC0415
 
-    if path.suffix.lower() not in _KINDS:
-        raise ValueError(f"{path} must end in one of {', '.join(_KINDS)}, got {path.suffix!r}")
     with beside(path) as temporary:
         axes.figure.savefig(temporary, dpi=150, bbox_inches="tight")
 
 
-def check_report(report: Path | None, images: Path | None) -> None:
-    """Check, before anything takes time, that the page can be written and its images are found."""
-    if report is not None and not report.absolute().parent.is_dir():
-        raise ValueError(f"--report must be in a folder that exists, got {report}")
+def check_figure(option: str, path: Path, others: Others | None = None) -> None:
+    """Check, before anything takes time, that a figure can be written and replaces none of the other files."""
+    if path.suffix.lower() not in _KINDS:
+        raise ValueError(f"{option} must end in one of {', '.join(_KINDS)}, got {path}")
+    check_place(option, path, others or {})
+
+
+def check_report(report: Path | None, images: Path | None, others: Others | None = None) -> None:
+    """Check, before anything takes time, that the page can be written, and that its images can be read.
+
+    It must not replace one of the other files or a picture.
+    """
+    if report is not None:
+        check_place("--report", report, others or {})
+        is_picture = images is not None and report.suffix.lower() in _SUFFIXES
+        if is_picture and report.resolve().is_relative_to(images.resolve()):  # type: ignore[union-attr]
+            raise ValueError(f"--report must be another file than the pictures of --images, got {report}")
     if images is not None and not images.is_dir():
         raise ValueError(f"--images must be a folder, got {images}")
     if images is not None and find_spec("PIL") is None:

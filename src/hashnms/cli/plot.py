@@ -17,6 +17,7 @@ from hashnms.cli.common import (
     console,
     needs_files,
     one_line_errors,
+    path,
     reading_of,
 )
 
@@ -26,7 +27,12 @@ def command(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The picture to write: PNG, SVG, PDF or JPEG.", show_default=False
+            "--output",
+            "-o",
+            parser=path,
+            metavar="FILE",
+            help="The picture to write: PNG, SVG, PDF or JPEG.",
+            show_default=False,
         ),
     ],
     suppression: Annotated[
@@ -37,7 +43,8 @@ def command(
         str | None, typer.Option(metavar="ID", help="The id of the image. Default: the one with the most boxes.")
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The folder of the images, which are named after their ids.")
+        Path | None,
+        typer.Option(parser=path, metavar="FOLDER", help="The folder of the images, which are named after their ids."),
     ] = None,
     format: FormatOption = None,
     columns: ColumnsOption = None,
@@ -54,10 +61,12 @@ def command(
         import numpy as np  # noqa: PLC0415
 
         from hashnms import plot  # noqa: PLC0415
-        from hashnms.cli.pictures import check_report, image_file, saved  # noqa: PLC0415
+        from hashnms.cli.pictures import check_figure, check_report, image_file, saved  # noqa: PLC0415
+        from hashnms.cli.places import read_files  # noqa: PLC0415
         from hashnms.files.loading import load  # noqa: PLC0415
 
         check_report(None, images)
+        check_figure("--output", output, {"the input files": read_files(inputs, format)})
         loaded = load(inputs, reading_of(columns, header, box_format, class_agnostic=class_agnostic), format)
         number = _number(image, loaded)
         rows, found = loaded.rows_of(number), loaded.detections
@@ -65,6 +74,8 @@ def command(
         if images is not None and file is None:
             name = repr(loaded.images[number]) if loaded.images else "the only image"
             raise ValueError(f"--images must be a folder with a picture that is named after {name}, got {images}")
+        if file is not None and output.is_file() and output.samefile(file):
+            raise ValueError(f"--output must be another file than the picture of the image, got {output}")
         boxes = found.boxes[rows]
         if loaded.relative and file is not None:
             from PIL import Image  # noqa: PLC0415

@@ -23,10 +23,12 @@ from hashnms.cli.common import (
     bytes_of,
     needs_files,
     one_line_errors,
+    path,
     progress_bar,
     reading_of,
 )
 from hashnms.cli.pictures import check_report
+from hashnms.cli.places import read_files
 
 if TYPE_CHECKING:
     from hashnms.files.rows import Reading
@@ -46,6 +48,7 @@ def command(
         typer.Option(
             "--output",
             "-o",
+            parser=path,
             metavar="PATH",
             help="The file or folder to write; - is standard output.",
             show_default=False,
@@ -83,7 +86,9 @@ def command(
     folder: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Working folder for --scene; a killed command continues there when run again."
+            parser=path,
+            metavar="FOLDER",
+            help="Working folder for --scene; a killed command continues there when run again.",
         ),
     ] = None,
     report: ReportOption = None,
@@ -123,11 +128,7 @@ def command(
         needs_files()
         from hashnms import files  # noqa: PLC0415
 
-        check_report(report, images)
-        if report is not None and any(_is_gone(path, output) for path in inputs):
-            raise ValueError(
-                "--report needs input files that still exist afterwards, got an input that is the output or -"
-            )
+        _check_report(report, images, inputs, format, output, folder)
         reading = reading_of(columns, header, box_format, class_agnostic=class_agnostic, skip_bad=skip_bad)
         _check_together(_given(context), reading)
         if engine is not None:
@@ -205,6 +206,21 @@ def _on_engine(
     print(hashnms.cluster.suppress_files(inputs, output, suppression, **how), file=sys.stderr)
 
 
+def _check_report(
+    report: Path | None, images: Path | None, inputs: list[str], format: str | None, output: Path, folder: Path | None
+) -> None:
+    """Check that the page can be written, replaces no other file, and can read the input again."""
+    if report is None:
+        return check_report(None, images)
+    files = read_files(inputs, format)
+    written = [path for path in (output, folder) if path is not None and str(path) != "-"]
+    check_report(report, images, {"the output": written, "the input files": files})
+    if any(_is_gone(path, output) for path in (*inputs, *map(str, files))):
+        raise ValueError("--report needs input that can be read again, got one that is the output, - or a pipe")
+
+
 def _is_gone(path: str, output: Path) -> bool:
     """Whether an input cannot be read again when the output is written."""
-    return path == "-" or (output.exists() and Path(path).exists() and output.samefile(path))
+    from hashnms.files.output import is_stream  # noqa: PLC0415
+
+    return is_stream(Path(path)) or (output.exists() and Path(path).exists() and output.samefile(path))

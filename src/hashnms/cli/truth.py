@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hashnms.cli.common import warn
+from hashnms._numbers import whole
+from hashnms.cli.common import warn, within
 
 if TYPE_CHECKING:
     from hashnms.files.loading import Loaded
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 ClassOffsetOption = Annotated[
     int,
     typer.Option(
-        metavar="N", help="Add N to the class numbers of the detections: 1 if they start at 0 and the truth at 1."
+        parser=within(whole),
+        metavar="N",
+        help="Add N to the class numbers of the detections: 1 if they start at 0 and the truth at 1.",
     ),
 ]
 ClassOrderOption = Annotated[

@@ -8,11 +8,16 @@ import re
 _WORDS = {
     # columns and formats of files
     r"(image|score) must be the name of a column, because none is named (.+?) or similar, got columns (.+?)"
-    r"(?:; image=None (if all rows belong to one image))?$": r"no column is named \2 or similar, only \3: "
-    r"name the column of the \1 with --columns \1=NAME",
-    r"(--columns image=NAME)$": r"\1, or --columns image= if all rows belong to one image",
-    r"boxes must name a column of lists or four columns, because none are named (.+?) or similar, got columns (.+)$": (
-        r"no columns are named \1 or similar, only \2: name them with --columns boxes=NAME or boxes=A/B/C/D"
+    r"(?:; image=None (if all rows belong to one image))?(; if its first line is not a header, give .+)?$": (
+        r"no column is named \2 or similar, only \3: name the column of the \1 with --columns \1=NAME\5"
+    ),
+    r"(--columns image=NAME)(?=$|; if its)": r"\1, or --columns image= if all rows belong to one image",
+    r"boxes must name a column of lists or four columns, because none are named (.+?) or similar, got columns (.+?)"
+    r"(; if its first line is not a header, give .+)?$": (
+        r"no columns are named \1 or similar, only \2: name them with --columns boxes=NAME or boxes=A/B/C/D\3"
+    ),
+    r"; if its first line is not a header, give the column names$": (
+        "; if its first line is not a header, name the columns with --header"
     ),
     r"(^|: )(image|label|score) must be (the name of a column, )?one of ": r"\1--columns \2= must be one of ",
     r"\bboxes must be one column of lists or four columns,": "--columns boxes= must be one column, or A/B/C/D,",
@@ -23,6 +28,10 @@ _WORDS = {
     r"\bbox_format (of such a folder )?must be ": r"--box-format \1must be ",
     r"^(true|false|yes|no): must be a file,": r"\1: options such as --class-agnostic take no value; it must be a file,",
     # options that Python calls otherwise
+    r"^columns must have no image, because all rows are of one scene, got .*'image': (.*?)[,}].*$": (
+        r"--columns image= must not be given with --scene, which makes all rows one image, got \1"
+    ),
+    r"; use files\.suppress if the scene fits into memory$": "; leave out --scene if its boxes fit into memory",
     r"^(output|memory|folder|preset) must ": r"--\1 must ",
     r"^alpha must be in \(0, 1\), got (\S+)$": r"--alpha must be in (0, 1), got \1",
     r"^bound must be ": "--iou must be ",

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
+from hashnms._arrow import comparable
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, unreadable
 
 _ROWS_AT_A_TIME = 2**17
 _ROWS_OF_A_GROUP = 2**20
@@ -21,6 +22,13 @@ class ArrowRows(Rows):
     def __init__(self, first: int, source: Source, table: pa.Table) -> None:
         self.first, self.source, self._table = first, source, table
         self.keys = table.select(source.columns.names)
+        for name in (source.columns.image, source.columns.label):
+            if name is not None:
+                place = self.keys.schema.get_field_index(name)
+                try:
+                    self.keys = self.keys.set_column(place, name, comparable(self.keys, name))
+                except (TypeError, pa.ArrowException) as error:
+                    raise FileError(f"{source.path}: {error}") from None
 
     @property
     def nbytes(self) -> int:
@@ -40,10 +48,8 @@ class _ArrowSource(Source):
         self.path = path
         try:
             self._open()
-        except (pa.ArrowInvalid, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            raise FileError(f"{path}: must be a {self.kind} file, got {error}") from None
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(error, path, f"must be a {self.kind} file") from None
         self.columns = reading.find(self.schema.names, path)
 
     kind: str
@@ -65,13 +71,12 @@ class _ArrowSource(Source):
         first = 0
         try:
             for done, table in self._tables(names):
+                table.validate(full=True)  # Arrow would follow a broken offset into other memory
                 yield ArrowRows(first, self, table)
                 first += len(table)
                 self.done = done
-        except (pa.ArrowInvalid, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            raise FileError(f"{self.path}: must be a {self.kind} file, got {error}") from None
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(error, self.path, f"must be a {self.kind} file") from None
 
 
 class ParquetSource(_ArrowSource):

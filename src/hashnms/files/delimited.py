@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from hashnms._frames import without_views
+from hashnms._numbers import real
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
@@ -43,8 +45,12 @@ class DelimitedRows(Rows):
         return self._parsed(self._text())
 
     def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
-        kept = b"".join(line + b"\n" for line in self.lines(keep, Changes()))  # bad lines cannot be parsed
-        return self.changed(self._parsed(kept), changes)
+        lines = self.lines(keep, Changes())  # others may be bad
+        for row, line in zip(np.flatnonzero(keep).tolist(), lines, strict=True):
+            if not _is_utf8(line):
+                problem = f"must be UTF-8 to be written in another format, got {line[:40]!r}"
+                raise self.source.error(self.first + row, problem)
+        return self.changed(self._parsed(b"".join(line + b"\n" for line in lines)), changes)
 
     def _parsed(self, text: bytes) -> pa.Table:
         try:
@@ -56,7 +62,7 @@ class DelimitedRows(Rows):
 
     def lines(self, keep: Mask, changes: Changes) -> list[bytes]:
         """The lines that are kept, byte for byte, except for a new score or box."""
-        lines = _lines(self._text(), self._delimited.delimiter)
+        lines = self._delimited.lines(self._text())
         if len(lines) != len(keep):
             problem = f"must have {len(keep):,} lines from here on, got {len(lines):,}: one contains a carriage return"
             raise self.source.error(self.first, problem)
@@ -69,6 +75,17 @@ class DelimitedRows(Rows):
             _with_fields(line, field, {places[name]: number for name, (number,) in new.items()}) if new else line
             for line, new in zip(kept, self.new_numbers(keep, changes), strict=True)
         ]
+
+
+def _is_utf8(text: bytes) -> bool:
+    """Whether text can be decoded."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _with_fields(line: bytes, field: re.Pattern[bytes], values: dict[int, float]) -> bytes:
@@ -94,22 +111,27 @@ _LINE = {mark: re.compile(rf"{_pattern(mark)}(?:{mark}{_pattern(mark)})*+".encod
 _OPEN = {mark: re.compile(rf'(?:{_pattern(mark)}{mark})*+"(?>[^"]+|"")*+'.encode()) for mark in ",\t"}
 
 
-def _all_lines(text: bytes, delimiter: str) -> list[bytes]:
-    """The lines of a text; a line feed between quotes does not end a line."""
+def _all_lines(text: bytes, delimiter: str, count: int | None = None) -> list[bytes]:
+    """The lines of a text; a line feed between quotes does not end a line.
+
+    If `count` is given, it does where the whole would not have so many fields: one quote too many takes no other lines.
+    """
     if b'"' not in text:
         return text.split(b"\n")
     lines, place = [], 0
     while place <= len(text):
         found = _LINE[delimiter].match(text, place)
         assert found is not None  # it matches anything, even an empty text
-        lines.append(found[0])
-        place = found.end() + 1
+        line = found[0]
+        if count is not None and b"\n" in line and not _has_fields(line, delimiter, count):
+            line = line[: line.index(b"\n")]
+        lines.append(line)
+        place += len(line) + 1
     return lines
 
 
-def _lines(text: bytes, delimiter: str) -> list[bytes]:
-    """The lines that are not empty, as pyarrow counts them."""
-    return [line for line in _all_lines(text, delimiter) if line not in (b"", b"\r")]
+def _has_fields(line: bytes, delimiter: str, count: int) -> bool:
+    return len(_FIELD[delimiter].findall(line)) == count and not _OPEN[delimiter].fullmatch(line)
 
 
 class DelimitedSource(Source):
@@ -158,13 +180,17 @@ class DelimitedSource(Source):
         with self.path.open("rb") as stream:
             stream.seek(self._start)
             for _, text in _blocks(stream, self.delimiter):
-                for line in _all_lines(text.removesuffix(b"\n"), self.delimiter):
+                for line in _all_lines(text.removesuffix(b"\n"), self.delimiter, len(self.names)):
                     if line not in (b"", b"\r"):
                         if left == 0:
                             return f"line {number:,}"
                         left -= 1
                     number += 1 + line.count(b"\n")
         return f"line {number:,}"
+
+    def lines(self, text: bytes) -> list[bytes]:
+        """The lines of a block that are not empty, as pyarrow counts them."""
+        return [line for line in _all_lines(text, self.delimiter, len(self.names)) if line not in (b"", b"\r")]
 
     def read(self) -> Iterator[Rows]:
         first, size = 0, self.path.stat().st_size
@@ -210,7 +236,7 @@ class DelimitedSource(Source):
     def _one_by_one(self, text: bytes, first: int) -> pa.Table:
         """Parse line by line, to find the bad line."""
         columns: dict[str, list[Any]] = {name: [] for name in self.columns.names}
-        for number, line in enumerate(_lines(text, self.delimiter)):
+        for number, line in enumerate(self.lines(text)):
             try:
                 values = self._values(line)
             except FileError as error:
@@ -225,10 +251,7 @@ class DelimitedSource(Source):
         )
 
     def _values(self, line: bytes) -> dict[str, Any]:
-        try:
-            text = line.decode()
-        except UnicodeDecodeError:
-            raise FileError(f"must be UTF-8, got {line[:40]!r}") from None
+        text = line.decode(errors="surrogateescape")
         if _OPEN[self.delimiter].fullmatch(line):
             raise FileError(f"must have a quote at the end of each quoted field, got {text.strip()[:60]}")
         try:
@@ -238,9 +261,12 @@ class DelimitedSource(Source):
         if len(fields) != len(self.names):
             raise FileError(f"must have {len(self.names)} columns, got {len(fields)}: {text.strip()[:60]}")
         values: dict[str, Any] = dict(zip(self.names, fields, strict=True))
+        for name in self.columns.names:  # others may have any encoding
+            if not _is_utf8(field := values[name].encode(errors="surrogateescape")):
+                raise FileError(f"column {name} must be UTF-8, got {field[:40]!r}")
         for name in (*self.columns.boxes, self.columns.score):
             try:
-                values[name] = float(values[name])
+                values[name] = real(values[name])
             except ValueError:
                 raise FileError(f"column {name} must be a number, got {values[name][:40]!r}") from None
             if not math.isfinite(values[name]):
@@ -306,7 +332,7 @@ class DelimitedWriter(Writer):
         )
         self._header, self._names = b"written", table.schema.names
         try:
-            arrow_csv.write_csv(table, self._file, options)
+            arrow_csv.write_csv(without_views(table), self._file, options)
         except pa.ArrowInvalid as error:
             raise FileError(
                 f"{self._source.path}: columns must be numbers or text to be written as CSV, got {error}"

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
+from hashnms._numbers import real
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, image_name
 from hashnms.tables import Columns
 
 _LINES_AT_A_TIME = 2**17
@@ -30,6 +31,8 @@ class Layout:
 
     def values(self, line: str) -> list[Any]:
         """Parse the fields, in their order: the class as text, all others as numbers."""
+        if not _is_utf8(line):
+            raise FileError(f"must be UTF-8, got {line.encode(errors='surrogateescape')[:40]!r}")
         parts = line.strip().removesuffix(",").split(self.separator)
         if len(parts) not in self.counts:
             raise FileError(
@@ -41,7 +44,7 @@ class Layout:
                 values.append(parts[place].strip())
                 continue
             try:
-                values.append(float(parts[place]))
+                values.append(real(parts[place]))
             except ValueError:
                 values.append(math.nan)
             if not math.isfinite(values[-1]):
@@ -67,6 +70,15 @@ class _File:
     name: str
     first: int  #: the number of its first line among the rows
     lines: list[str]
+
+
+def _is_utf8(line: str) -> bool:
+    """Whether a line has no byte that could not be decoded."""
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class FolderRows(Rows):
@@ -143,10 +155,8 @@ class FolderSource(Source):
 
     def _read(self, path: Path, first: int, columns: dict[str, list[Any]]) -> list[str]:
         """Read the non-empty lines of a file, and add their fields to the columns."""
-        try:
-            lines = [line for line in path.read_bytes().decode("utf-8-sig").split("\n") if line.strip()]
-        except UnicodeDecodeError:
-            raise FileError(f"{path}: must be text, got bytes that are not UTF-8") from None
+        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode(errors="surrogateescape")
+        lines = [line for line in text.split("\n") if line.strip()]
         for number, line in enumerate(lines):
             try:
                 values = self.layout.values(line)
@@ -154,7 +164,7 @@ class FolderSource(Source):
                 if self._reading.on_bad == "raise":
                     raise self.error(first + number, str(error)) from None
                 values = [None] * len(self.layout.fields)
-            columns["image"].append(path.stem)
+            columns["image"].append(image_name(path.stem))
             for name, value in zip(self.layout.fields, values, strict=True):
                 columns[name].append(value)
         return lines

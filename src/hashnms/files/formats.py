@@ -16,7 +16,7 @@ from hashnms.files.folders import VISDRONE, YOLO, FolderSource, FolderWriter
 from hashnms.files.json_rows import JsonSource, JsonWriter
 from hashnms.files.npz import NpzSource, NpzWriter
 from hashnms.files.output import STANDARD
-from hashnms.files.rows import FileError, Reading, Source, Writer
+from hashnms.files.rows import FileError, Reading, Source, Writer, image_name
 
 
 @dataclass(frozen=True)
@@ -112,17 +112,30 @@ def expanded(given: Sequence[str | os.PathLike[str]], name: str | None) -> tuple
     return paths, form
 
 
+def opened(paths: Sequence[Path], form: Format, reading: Reading) -> list[Source]:
+    """Open files. If there are several, those that do not name images are an image each, named after the file."""
+    sources = [form.open(path, reading) for path in paths]
+    if len(set(paths)) > 1:
+        stems = [path.stem for path in dict.fromkeys(paths)]
+        for source in sources:
+            path = source.path
+            source.is_image(image_name(path.stem if stems.count(path.stem) == 1 else str(path.with_suffix(""))))
+    return sources
+
+
 def _files(given: str, form: Format | None) -> list[Path]:
     """The files of one input: a file, the files of a folder, or those that a pattern matches."""
+    if not given:
+        raise FileError("inputs must be paths of files, got an empty one")
     path = Path(given)
     if not path.exists():
         found = sorted(map(Path, glob.glob(given, recursive=True)))
         if not found:
             raise FileError(f"{given}: must be a file, a folder or a pattern that matches files, got no match")
-        return [file for one in found for file in _files(str(one), form)]
-    if path.is_file() or (form is not None and form.folder):
+        return [file for one in map(_existing, found) for file in _files(str(one), form)]
+    if not path.is_dir() or (form is not None and form.folder):
         return [path]
-    inside = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    inside = sorted(file for file in path.iterdir() if _is_file(file) and not file.name.startswith("."))
     known = [file for file in inside if (of_suffix(file) if form is None else of_suffix(file) is form)]
     if form is not None and not known:
         what = (
@@ -131,7 +144,20 @@ def _files(given: str, form: Format | None) -> list[Path]:
             else "or a pattern, because they have no suffix"
         )
         raise FileError(f"{path}: must be a folder with {form.name} files, {what}, got none")
-    return known or [path]
+    return list(map(_existing, known)) or [path]
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a path in a folder is a file, or a link that should lead to one."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
+def _existing(path: Path) -> Path:
+    """A path that was found. Links may lead nowhere, or to themselves; pipes must be given by name."""
+    if not path.is_file() and not path.is_dir():
+        got = "a pipe or a device" if path.exists() else "a link that leads to neither"
+        raise FileError(f"{path}: must be a file or a folder, got {got}")
+    return path
 
 
 def output_format(path: Path, name: str | None, of_input: Format) -> Format:

@@ -8,39 +8,37 @@ from contextlib import suppress
 from itertools import chain, compress, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from hashnms.files.json_text import (
+    UNREADABLE,
+    Block,
+    blocks_of_lines,
+    broken_row,
+    ends,
+    is_one_each,
+    rows_of_broken_list,
+    rows_of_lines,
+    rows_of_list,
+    short,
+    start_of_list,
+    where_broken,
+)
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
 from hashnms.tables import Columns
 
 _BLOCK = 2**23
 _LONGEST = 2**28  #: bytes of one row
-_BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
-_RAW_LINES = msgspec.json.Decoder(msgspec.Raw)
-
-
-class _Block(NamedTuple):
-    """Whole rows of a file: its bytes from start to end, put between brackets if they are a list."""
-
-    start: int
-    end: int
-    before: bytes = b""
-    after: bytes = b""
-
-    def text(self, stream: BinaryIO) -> bytes:
-        stream.seek(self.start)
-        return b"".join((self.before, stream.read(self.end - self.start), self.after))
 
 
 class JsonRows(Rows):
     """Rows of a JSON file: their decoded fields, and the position of their text."""
 
-    def __init__(self, first: int, source: JsonSource, block: _Block, keys: pa.Table) -> None:
+    def __init__(self, first: int, source: JsonSource, block: Block, keys: pa.Table) -> None:
         self.first, self.source, self._block, self.keys = first, source, block, keys
         self._json = source
 
@@ -64,7 +62,7 @@ class JsonRows(Rows):
         try:
             rows = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
             made = {name: pa.array([row.get(name) for row in rows], types.get(name)) for name in names}
-        except (msgspec.DecodeError, pa.ArrowException, OverflowError) as error:
+        except (*UNREADABLE, pa.ArrowException, OverflowError) as error:
             problem = "all values of a key must have one type to be written in another format"
             raise FileError(f"{self.source.path}: {problem}, got {error}") from None
         more = set().union(*rows) - set(names)
@@ -107,6 +105,7 @@ class JsonSource(Source):
 
     def __init__(self, path: Path, reading: Reading, *, lines: bool = False) -> None:
         self.path, self._reading, self._lines = path, reading, lines
+        self._row_name = "line" if lines else "row"
         self.names = self._names() or ["image_id", "category_id", "bbox", "score"]  # a file without rows
         self.columns = reading.find(self.names, path)
         roles = (self.columns.image, self.columns.label, *self.columns.boxes, self.columns.score)
@@ -131,14 +130,15 @@ class JsonSource(Source):
             return f"line {next(islice(lines, row, None), row + 1):,}"
 
     def raws(self, text: bytes) -> list[Any]:
-        """Split a text into rows, each as bytes."""
+        """Split a text into rows, each as bytes. A list that is broken is an error, unless bad rows are dropped."""
+        if self._lines:
+            return rows_of_lines(text)
         try:
-            rows: list[Any] = _RAW_LINES.decode_lines(text) if self._lines else _RAWS.decode(text)
-        except (msgspec.DecodeError, RecursionError):
-            if not self._lines:
+            return rows_of_list(text)
+        except UNREADABLE:
+            if self._reading.on_bad == "raise":
                 raise
-            rows = [line for line in text.split(b"\n") if line.strip()]  # a row is bad
-        return rows
+            return rows_of_broken_list(text)
 
     def _names(self) -> list[str] | None:
         """The keys of the first objects; None if there are no rows. Other errors are reported when rows are read."""
@@ -146,12 +146,12 @@ class JsonSource(Source):
         for text, _ in self._texts(2**16):
             rows = self.raws(text)
             for row in rows:
-                with suppress(msgspec.DecodeError, RecursionError):
+                with suppress(*UNREADABLE):
                     names |= dict.fromkeys(msgspec.json.decode(row, type=dict[str, msgspec.Raw]))
             if names:
                 return list(names)
             if self._reading.on_bad == "raise":
-                got = _short(bytes(rows[0]))
+                got = short(bytes(rows[0]))
                 raise self.error(0, f"rows must be objects with keys such as image_id, got {got}")
         return None
 
@@ -162,17 +162,17 @@ class JsonSource(Source):
             yield JsonRows(first, self, block, keys)
             first += len(keys)
 
-    def _texts(self, size: int) -> Iterator[tuple[bytes, _Block]]:
+    def _texts(self, size: int) -> Iterator[tuple[bytes, Block]]:
         """Read the file in blocks of whole rows, each a list or lines."""
         whole = self.path.stat().st_size
         with self.path.open("rb") as stream:
-            blocks = _blocks_of_lines(stream, size) if self._lines else self._blocks_of_list(stream, size, whole)
+            blocks = blocks_of_lines(stream, size) if self._lines else self._blocks_of_list(stream, size, whole)
             for text, block in blocks:
                 yield text, block
                 self.done = block.end / whole
 
-    def _blocks_of_list(self, stream: BinaryIO, size: int, whole: int) -> Iterator[tuple[bytes, _Block]]:
-        start, first = _start_of_list(stream, self.path), 0
+    def _blocks_of_list(self, stream: BinaryIO, size: int, whole: int) -> Iterator[tuple[bytes, Block]]:
+        start, first = start_of_list(stream, self.path), 0
         while True:
             text, block, start, count = self._block_of_list(stream, start, size, whole, first)
             first += count
@@ -183,98 +183,58 @@ class JsonSource(Source):
 
     def _block_of_list(
         self, stream: BinaryIO, start: int, size: int, whole: int, first: int
-    ) -> tuple[bytes, _Block, int, int]:
+    ) -> tuple[bytes, Block, int, int]:
         """The next rows: their text, its position, where the next block begins, and the number of rows."""
+        skips, largest = self._reading.on_bad == "drop", 8 * size
         while start + size < whole:
-            text = _Block(start, start + size).text(stream)
-            for end, following in _ends(text):  # the end of an object, possibly one within a row
+            text = Block(start, start + size).text(stream)
+            cuts = ends(text)  # the end of an object, possibly one within a row
+            for end, following in cuts:
                 rows = b"".join((b"[", memoryview(text)[:end], b"]"))
-                count = self._count(rows)
-                if count is not None:
-                    return rows, _Block(start, start + end, b"[", b"]"), start + following, count
+                try:
+                    count = len(rows_of_list(rows))
+                except UNREADABLE:
+                    if not skips or size < largest or (end, following) != cuts[-1]:
+                        continue
+                    count = len(self.raws(rows))  # a row is broken: more text would not help
+                return rows, Block(start, start + end, b"[", b"]"), start + following, count
             if size >= _LONGEST:
                 break
             size *= 8
-        block = _Block(start, min(whole, start + max(size, _LONGEST)), b"[")
+        block = Block(start, min(whole, start + max(size, _LONGEST)), b"[")
         text = block.text(stream)
         try:
-            count = len(_RAWS.decode(text))
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise self._malformed(text, first, error) from None
+            count = len(self.raws(text))
+        except UNREADABLE as error:
+            raise self._malformed(text, block, first, error) from None
         return text, block, whole, count
 
-    @staticmethod
-    def _count(text: bytes) -> int | None:
-        """The number of rows in a list; None if the text is not a list."""
-        try:
-            return len(_RAWS.decode(text))
-        except (msgspec.DecodeError, RecursionError):
-            return None
-
-    def _malformed(self, text: bytes, first: int, error: Exception) -> FileError:
+    def _malformed(self, text: bytes, block: Block, first: int, error: Exception) -> FileError:
         """The error for a text that is not a list, with the row that cannot be read."""
-        if isinstance(error, RecursionError):
-            return FileError(f"{self.path}: must be a JSON list of objects, got one nested too deeply")
-        found = re.search(r"byte (\d+)", str(error))
-        before = text[: int(found[1])] if found else text
-        good = 0
-        for end in reversed([match.start() + 1 for match in _BETWEEN.finditer(before)][-64:]):
-            count = self._count(text[:end] + b"]")
-            if count is not None:
-                good = count
-                break
-        return self.error(first + good, f"must be JSON, got invalid text: {error}")
+        where = where_broken(error, block.start - len(block.before), "file")
+        return self.error(first + broken_row(text, error), f"must be JSON, got invalid text{where}")
 
     def _decoded(self, text: bytes, first: int) -> list[Any]:
         """The rows as objects; None for a bad row, if bad rows are dropped."""
         try:
+            _ = text.isascii() or text.decode()
             rows: list[Any] = self._decoder.decode_lines(text) if self._lines else self._decoder.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             return list(self._one_by_one(text, first))
-        return rows
+        is_whole = not self._lines or is_one_each(rows, text)
+        return rows if is_whole else list(self._one_by_one(text, first))
 
     def _one_by_one(self, text: bytes, first: int) -> Iterator[Any]:
         decode = _decoder(self.columns, lines=True).decode
-        for number, row in enumerate(self.raws(text)):
+        for number, raw in enumerate(self.raws(text)):
+            row = bytes(raw)
             try:
+                row.decode()
                 yield decode(row)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except UNREADABLE as error:
                 if self._reading.on_bad == "raise":
-                    raise self.error(first + number, _explained(error, bytes(row))) from None
+                    raise self.error(first + number, _explained(error, row, self._row_name)) from None
                 yield None
-
-
-def _start_of_list(stream: BinaryIO, path: Path) -> int:
-    """The position after the bracket that opens the list."""
-    head = stream.read(256)
-    text = head.removeprefix(b"\xef\xbb\xbf")
-    found = re.match(rb"\s*\[", text)
-    if found is None:
-        hint = ", a COCO dataset instead of COCO results" if text.lstrip().startswith(b"{") else ""
-        got = _short(text[:24]) if text else "an empty file"
-        raise FileError(f"{path}: must be a JSON list of objects, got {got}{hint}")
-    return len(head) - len(text) + found.end()
-
-
-def _ends(text: bytes) -> list[tuple[int, int]]:
-    """The last places where one object ends and the next begins: both positions of each."""
-    found = [match.span() for match in _BETWEEN.finditer(text, max(0, len(text) - 2**16))]
-    found = found or [match.span() for match in _BETWEEN.finditer(text)]
-    return [(end + 1, following) for end, following in reversed(found[-8:])]
-
-
-def _blocks_of_lines(stream: BinaryIO, size: int) -> Iterator[tuple[bytes, _Block]]:
-    start = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0
-    stream.seek(start)
-    rest = b""
-    while more := stream.read(size):
-        text = rest + more
-        end = text.rfind(b"\n") + 1
-        if text[:end].strip():
-            yield text[:end], _Block(start, start + end)
-        start, rest = start + end, text[end:]
-    if rest.strip():
-        yield rest, _Block(start, start + len(rest))
 
 
 def _decoder(columns: Columns, lines: bool) -> Any:
@@ -331,26 +291,27 @@ _KINDS = {
 }
 
 
-def _explained(error: Exception, row: bytes) -> str:
+def _explained(error: Exception, row: bytes, what: str) -> str:
     """The error for a row: the field, what it needs and what it has."""
+    try:
+        row.decode()
+        values = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
+    except UnicodeDecodeError:
+        return f"must be UTF-8, got {short(row)}"
+    except (msgspec.DecodeError, RecursionError) as broken:
+        return f"must be a JSON object, got {short(row)}{where_broken(broken, 0, what)}"
     text = str(error)
     missing = re.search(r"missing required field `(.*?)`", text)
     if missing:
-        return f"{missing[1]} must be given, got {_short(row)}"
+        return f"{missing[1]} must be given, got {short(row)}"
     wrong = re.fullmatch(r"(?:Expected )?(.*?)(?:, got .*?)? - at `\$\.(.*?)`", text)
     if wrong is None:
-        return f"must be a JSON object, got {_short(row)}"
+        return f"must be a JSON object, got {short(row)}"
     need = wrong[1].replace("`", "").replace("Number out of range", "a finite number")
     for kind, plain in _KINDS.items():
         need = re.sub(kind, plain, need)
-    values = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
     name = wrong[2] if wrong[2] in values else wrong[2].rpartition("[")[0]
-    return f"{wrong[2]} must be {need}, got {_short(values[name])}"
-
-
-def _short(value: Any) -> str:
-    text = bytes(value).decode(errors="replace") if isinstance(value, bytes | msgspec.Raw) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"{wrong[2]} must be {need}, got {short(values[name])}"
 
 
 class JsonWriter(Writer):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from hashnms._arrow import Arrays, BadRow
 from hashnms.boxes import to_xyxy
 from hashnms.detections import Detections
-from hashnms.files.formats import Format, expanded
-from hashnms.files.output import STANDARD, spooled
+from hashnms.files.formats import Format, expanded, opened
+from hashnms.files.output import spooled, stream_name
 from hashnms.files.rows import Reading, Rows, joined_keys, located, read_alike
 
 
@@ -67,12 +67,12 @@ def load(inputs: Sequence[str | os.PathLike[str]], reading: Reading, format: str
     """Load all detections of files with one format; "-" is standard input."""
     with spooled(inputs) as given:
         loaded = _loaded(*expanded(given, format), reading)
-    spools = {str(path) for path, name in zip(given, inputs, strict=True) if Path(name) == STANDARD}
-    return replace(loaded, files=["standard input" if name in spools else name for name in loaded.files])
+    names = {str(path): stream_name(name) for path, name in zip(given, inputs, strict=True)}
+    return replace(loaded, files=[names.get(name, name) for name in loaded.files])
 
 
 def _loaded(paths: list[Path], form: Format, reading: Reading) -> Loaded:
-    sources = [form.open(path, reading) for path in paths]
+    sources = opened(paths, form, reading)
     parts = list(read_alike(sources))
     columns = sources[0].columns
     keys = joined_keys(parts) if parts else pa.table({name: pa.nulls(0, pa.float64()) for name in columns.names})

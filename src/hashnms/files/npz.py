@@ -9,13 +9,15 @@ import math
 import os
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer
+from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, unreadable
 from hashnms.tables import Columns, new_boxes
 
 _NAMES = {
@@ -63,9 +65,10 @@ class NpzSource(Source):
 
     def __init__(self, path: Path, reading: Reading) -> None:
         self.path = path
-        self._check()
-        with self._loaded() as arrays:
-            names = list(arrays)
+        with self._readable("must be an NPZ file"):
+            self._check()
+            with np.load(path, allow_pickle=False) as arrays:
+                names = list(arrays)
         roles: dict[str, Any] = {role: next((n for n in usual if n in names), None) for role, usual in _NAMES.items()}
         roles |= {"boxes": "boxes"} | reading.columns
         for role, name in roles.items():
@@ -73,32 +76,41 @@ class NpzSource(Source):
                 raise FileError(f"{path}: {role} must be one of the arrays {', '.join(names)}, got {name or 'none'}")
         boxes = roles["boxes"]
         self.columns = Columns(roles["image"], roles["label"], (boxes,), roles["score"], reading.box_format or "xyxy")
+        self._has_no_images = roles["image"] is None and "image" not in reading.columns
+        self.image: str | None = None  #: the image of all rows, if the file is one of several without images
+
+    def is_image(self, name: str) -> None:
+        if self._has_no_images:
+            self.image, self.columns = name, replace(self.columns, image=_NAMES["image"][0])
+
+    @contextmanager
+    def _readable(self, need: str) -> Iterator[None]:
+        """Turn the many kinds of errors that zipfile, its decompressors and NumPy raise into one."""
+        try:
+            yield
+        except FileError:
+            raise
+        except Exception as error:
+            raise unreadable(error, self.path, need) from None
 
     def _check(self) -> None:
         """Check that it is a zip file whose arrays fit into memory."""
-        try:
-            with zipfile.ZipFile(self.path) as file:
-                size = sum(member.file_size for member in file.infolist())
-        except zipfile.BadZipFile as error:
-            raise FileError(f"{self.path}: must be an NPZ file, got {error}") from None
+        with zipfile.ZipFile(self.path) as file:
+            size = sum(member.file_size for member in file.infolist())
         if size > _MOST_BYTES:
             raise FileError(f"{self.path}: arrays must have at most {_MOST_BYTES:,} bytes, got {size:,}")
 
-    def _loaded(self) -> Any:
-        return np.load(self.path, allow_pickle=False)
-
     def read(self) -> Iterator[Rows]:
-        try:
-            with self._loaded() as file:
-                arrays = {name: file[name] for name in file}
-        except (ValueError, OSError, zipfile.BadZipFile, EOFError, MemoryError) as error:
-            raise FileError(f"{self.path}: must hold arrays of numbers, got {error}") from None
+        with self._readable("must hold arrays of numbers"), np.load(self.path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file}
         other = next((name for name, values in arrays.items() if not isinstance(values, np.ndarray)), None)
         if other is not None:
             raise FileError(f"{self.path}: must hold only arrays, got {other}")
         boxes = arrays[self.columns.boxes[0]]
         if boxes.ndim != 2 or boxes.shape[1] != 4:
             raise FileError(f"{self.path}: {self.columns.boxes[0]} must have shape (N, 4), got {boxes.shape}")
+        if self.image is not None:
+            arrays[str(self.columns.image)] = np.full(len(boxes), self.image)
         for name in self.columns.names:
             values = arrays[name]
             if values.shape[:1] != boxes.shape[:1] or (values.ndim != 1 and values is not boxes):

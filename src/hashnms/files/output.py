@@ -15,6 +15,11 @@ from hashnms.files.rows import FileError
 STANDARD = Path("-")  #: standard input or output
 
 
+def is_stream(path: Path) -> bool:
+    """Whether a path is standard input or output, a pipe or a device: it can be read only once, and not be replaced."""
+    return path == STANDARD or (path.exists() and not path.is_file() and not path.is_dir())
+
+
 @contextmanager
 def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> Iterator[Path]:
     """A temporary path next to this one. When the block ends it replaces this one; after an error it is removed.
@@ -23,7 +28,9 @@ def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> 
     so it may only contain files that are written, which have these names. Standard output, pipes and devices such as
     /dev/null are written to when the block ends.
     """
-    stream = path == STANDARD or (path.exists() and not path.is_file() and not path.is_dir())
+    stream = is_stream(path)
+    if path == STANDARD and sys.stdout is None:
+        raise FileError("standard output must be open, got a closed one")
     if not stream:
         path = Path(os.path.realpath(path))
     _check(path, stream, folder, names)
@@ -48,6 +55,8 @@ def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> 
 
 def _check(path: Path, stream: bool, folder: bool, names: Collection[str]) -> None:
     """Check, before anything takes time, that the output can be written and that no other file is lost."""
+    if not stream and path.is_symlink():  # although its links were followed
+        raise FileError(f"output must be a file or a folder, got {path}, a link that leads to itself")
     if not stream and not path.parent.is_dir():
         raise FileError(f"output must be in a folder that exists, got {path}")
     if not folder:
@@ -83,15 +92,40 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def spooled(given: Sequence[str | os.PathLike[str]]) -> Iterator[list[str | os.PathLike[str]]]:
-    """Replace standard input by a file, because it is read more than once. Errors call it "standard input"."""
-    if not any(Path(path) == STANDARD for path in given):
+    """Replace standard input, pipes and devices by files, because input is read more than once.
+
+    Errors name what was given, and "standard input".
+    """
+    streams = list(dict.fromkeys(str(path) for path in given if is_stream(Path(path))))
+    if not streams:
         yield list(given)
         return
     with tempfile.TemporaryDirectory(prefix="hashnms-") as work:
-        spool = Path(work) / "stdin"
-        with spool.open("wb") as stream:
-            shutil.copyfileobj(sys.stdin.buffer, stream, 2**20)
+        spools = {name: Path(work, str(number), Path(name).name) for number, name in enumerate(streams)}
+        for name, spool in spools.items():
+            spool.parent.mkdir()
+            _spool(name, spool)
         try:
-            yield [spool if Path(path) == STANDARD else path for path in given]
+            yield [spools.get(str(path), path) for path in given]
         except FileError as error:
-            raise FileError(str(error).replace(str(spool), "standard input")) from None
+            message = str(error)
+            for name, spool in spools.items():
+                message = message.replace(str(spool), stream_name(name))
+            raise FileError(message) from None
+
+
+def _spool(name: str, spool: Path) -> None:
+    """Copy standard input, a pipe or a device to a file."""
+    with spool.open("wb") as target:
+        if Path(name) != STANDARD:
+            with open(name, "rb") as stream:
+                shutil.copyfileobj(stream, target, 2**20)
+            return
+        if sys.stdin is None:
+            raise FileError("standard input must be open, got a closed one")
+        shutil.copyfileobj(sys.stdin.buffer, target, 2**20)
+
+
+def stream_name(given: str | os.PathLike[str]) -> str:
+    """What messages call an input."""
+    return "standard input" if Path(given) == STANDARD else str(given)

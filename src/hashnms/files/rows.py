@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +17,7 @@ import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from hashnms._arrow import Arrays, BadRow
-from hashnms._frames import replaced
+from hashnms._frames import replaced, taken
 from hashnms._settings import BoxFormatName
 from hashnms.tables import Columns, OnBad, new_boxes
 
@@ -42,6 +44,19 @@ class Changes(NamedTuple):
 
 class FileError(ValueError):
     """An invalid file: which file and where, what is needed, and what it has."""
+
+
+def image_name(text: str) -> str:
+    """The name of a file as the name of its image: in any locale, and if it is not UTF-8."""
+    return os.fsencode(text).decode(errors="backslashreplace")
+
+
+def unreadable(error: Exception, path: Path, need: str) -> Exception:
+    """The error for a file that a library cannot read: an invalid file, unless the system could not read it."""
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a place that cannot be
+        error.filename = error.filename or str(path)
+        return error
+    return FileError(f"{path}: {need}, got {str(error) or type(error).__name__}")
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,7 @@ class Rows(ABC):
 
     def kept_table(self, keep: Mask, changes: Changes) -> pa.Table:
         """All columns of the kept rows, with their new numbers, if any."""
-        return self.changed(self.table().filter(pa.array(keep)), changes)
+        return self.changed(taken(self.table(), np.flatnonzero(keep), {}), changes)
 
     def changed(self, table: pa.Table, changes: Changes) -> pa.Table:
         """A table of kept rows, with their new numbers, if any."""
@@ -125,6 +140,9 @@ class Source(ABC):
     columns: Columns
     relative = False  #: whether boxes are relative to the size of their image
     done = 0.0  #: the share of the file that has been read
+
+    def is_image(self, name: str) -> None:  # noqa: B027  most have a column of images
+        """Let all rows be of this image, if the file does not name images and does not stand for all rows."""
 
     @abstractmethod
     def read(self) -> Iterator[Rows]:

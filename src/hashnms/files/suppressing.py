@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from hashnms._arrow import BadRow
 from hashnms._settings import BoxFormatName
 from hashnms.files.folders import FolderSource
-from hashnms.files.formats import Format, expanded, output_format
+from hashnms.files.formats import Format, expanded, opened, output_format
 from hashnms.files.output import beside, spooled
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, joined_keys, located, read_alike
 from hashnms.files.scattered import Scattered
@@ -95,7 +95,7 @@ def suppress(
     reading = Reading(columns or {}, box_format, None if header is None else tuple(header), on_bad)
     with ExitStack() as stack:
         paths, kind = expanded(stack.enter_context(spooled(given)), format)
-        sources = [kind.open(path, reading) for path in paths]
+        sources = opened(paths, kind, reading)
         wanted = output_format(target, to, kind)
         names = {file.name for source in sources if isinstance(source, FolderSource) for file in source.paths}
         new = stack.enter_context(beside(target, folder=wanted.folder, names=names))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hashnms.boxes import to_xyxy
 from hashnms.detections import Detections, Truth
+from hashnms.files.json_text import UNREADABLE, where_broken
 from hashnms.files.loading import Loaded
 from hashnms.files.rows import FileError
 
@@ -110,8 +111,9 @@ def load_truth(
 def _read(path: str | os.PathLike[str]) -> _Dataset:
     try:
         dataset: _Dataset = msgspec.json.decode(Path(path).read_bytes(), type=_Dataset)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise FileError(f"{path}: must be a COCO dataset, an object with images and annotations: {error}") from None
+    except UNREADABLE as error:
+        problem = where_broken(error, 0, "file") or f": {error}"
+        raise FileError(f"{path}: must be a COCO dataset, an object with images and annotations{problem}") from None
     return dataset
 
 

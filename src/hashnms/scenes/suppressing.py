@@ -18,7 +18,7 @@ from hashnms import _core
 from hashnms._arrow import Arrays, BadRow, Numbering
 from hashnms._settings import BoxFormatName
 from hashnms.files.formats import FORMATS, expanded, output_format
-from hashnms.files.output import beside
+from hashnms.files.output import beside, is_stream, spooled
 from hashnms.files.rows import Changes, FileError, Reading, Source, located, read_alike
 from hashnms.files.suppressing import AnyPath, Progress, Summary, memory_or_default
 from hashnms.pipeline import Suppression
@@ -80,23 +80,31 @@ def suppress(
     50
     """
     start = time.perf_counter()
+    if _has_pipe(inputs):
+        if folder is not None:
+            raise FileError("folder must not be given with standard input or a pipe, which cannot be read again")
+        how: dict[str, Any] = {"format": format, "to": to, "columns": columns, "header": header, "memory": memory}
+        with spooled(_listed(inputs)) as given:
+            return suppress(given, output, suppression, box_format=box_format, progress=progress, **how)
     chain, target = Suppression.of(suppression), Path(output)
     steps.check(chain)
     if (columns or {}).get("image") is not None:
         raise ValueError(f"columns must have no image, because all rows are of one scene, got {columns!r}")
     reading = Reading({**(columns or {}), "image": None}, box_format, None if header is None else tuple(header))
-    is_stream = not isinstance(inputs, str | os.PathLike | list | tuple)
-    paths, kind = ([], FORMATS["parquet"]) if is_stream else expanded(_listed(inputs), format)
+    of_arrow = not isinstance(inputs, str | os.PathLike | list | tuple)
+    paths, kind = ([], FORMATS["parquet"]) if of_arrow else expanded(_listed(inputs), format)
     work = {
-        "source": str(_schema(inputs)) if is_stream else [_identity(path) for path in paths],
+        "source": str(_schema(inputs)) if of_arrow else [_identity(path) for path in paths],
         "suppression": str(chain),
         "reading": [reading.columns, reading.box_format, reading.header],
         "output": str(target.absolute()),
     }
     where = None if folder is None else Path(folder)
+    if where is not None and Path(os.path.realpath(target)).is_relative_to(os.path.realpath(where)):
+        raise FileError(f"output must not be in the working folder, which is removed at the end, got {target}")
     wanted = output_format(target, to, kind)
     with working_folder(where, target, work) as place:
-        if is_stream:
+        if of_arrow:
             paths = [_spooled(inputs, place)]
         sources = [kind.open(path, reading) for path in paths]
         if (broken_off := place.read_json("writing")) is not None:
@@ -112,6 +120,13 @@ def suppress(
 
 def _listed(inputs: Any) -> list[AnyPath]:
     return [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+
+
+def _has_pipe(inputs: Any) -> bool:
+    """Whether an input can be read only once."""
+    return isinstance(inputs, str | os.PathLike | list | tuple) and any(
+        is_stream(Path(path)) for path in _listed(inputs)
+    )
 
 
 def _identity(path: Path) -> list[Any]:
@@ -166,7 +181,8 @@ def _records(sources: list[Source], path: Path, progress: Progress) -> dict[str,
                 if arrays.nulls:
                     arrays.explain(columns)
                 layout = layout or Layout.of(arrays)
-                integers.see(arrays)
+                if not integers.see(arrays):
+                    arrays.explain(columns)
                 records = layout.records(arrays, count)
                 if not _are_valid(arrays, layout, records, columns.box_format):
                     arrays.explain(columns)
@@ -202,13 +218,13 @@ class _Integers:
     def __init__(self) -> None:
         self._largest: dict[str, int] = {}
 
-    def see(self, arrays: Arrays) -> None:
+    def see(self, arrays: Arrays) -> bool:
+        """Note the integers. Returns whether float64 holds all of them exactly."""
         for name, values in (("boxes", arrays.boxes), ("scores", arrays.scores)):
             if values.dtype.kind in "iu" and len(values):
                 largest = max(abs(int(values.min())), abs(int(values.max())), self._largest.get(name, 0))
-                if largest > 2**53:
-                    raise FileError(f"{name} must be integers that float64 holds exactly, at most 2**53, got {largest}")
                 self._largest[name] = largest
+        return max(self._largest.values(), default=0) <= 2**53
 
     def box_type(self, layout: Layout) -> str:
         return "f4" if self._largest.get("boxes", 2**53) <= 2**24 else layout.box_type
