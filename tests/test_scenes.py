@@ -368,14 +368,14 @@ def test_a_call_that_is_killed_while_it_cleans_up_does_not_block_the_next(tmp_pa
     for files in range(10):
         left = [files]
 
-        def remove(path, left=left, remove=scenes.folder._remove):
+        def discard(path, left=left, discard=scenes.folder.discard):
             left[0] -= path.suffix != ".new"
             if left[0] < 0:
                 raise Stop
-            remove(path)
+            discard(path)
 
         with monkeypatch.context() as patched:
-            patched.setattr(scenes.folder, "_remove", remove)
+            patched.setattr(scenes.folder, "discard", discard)
             try:
                 scenes.suppress(*arguments, memory=500 * ROW, folder=tmp_path / "work")
             except Stop:

@@ -1,15 +1,15 @@
-"""Output that appears whole or not at all: it is written next to its path and moved there when it is complete."""
+"""Where output goes, and what comes from standard input."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hashnms._temporary import move, naming, temporary_folder
 from hashnms.files.rows import FileError
 
 STANDARD = Path("-")  #: standard input or output
@@ -24,26 +24,20 @@ def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> 
     /dev/null are written to when the block ends.
     """
     stream = path == STANDARD or (path.exists() and not path.is_file() and not path.is_dir())
+    name = "standard output" if path == STANDARD else str(path)
     if not stream:
         path = Path(os.path.realpath(path))
     _check(path, stream, folder, names)
-    work = Path(tempfile.mkdtemp(prefix=".hashnms-", dir=None if stream else path.parent))
-    try:
+    with naming(name), temporary_folder(None if stream else path.parent, path.name) as work:
+        _check(path, stream, folder, names)  # the folder that a killed process had moved away is here again
         new = work / path.name
         if folder:
             new.mkdir()
         yield new
         if stream:
             _copy(new, path)
-            return
-        if path.exists():
-            new.chmod(path.stat().st_mode & 0o7777)
-        if folder and path.exists():
-            path.rename(work / "old")
-        _sync(new)
-        os.replace(new, path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        else:
+            move(new, path)
 
 
 def _check(path: Path, stream: bool, folder: bool, names: Collection[str]) -> None:
@@ -74,22 +68,15 @@ def _copy(new: Path, path: Path) -> None:
             shutil.copyfileobj(stream, target, 2**20)
 
 
-def _sync(path: Path) -> None:
-    """Flush to disk, so that a crash of the machine does not leave an empty file in place of the old one."""
-    if path.is_file():
-        with path.open("rb") as stream:
-            os.fsync(stream.fileno())
-
-
 @contextmanager
 def spooled(given: Sequence[str | os.PathLike[str]]) -> Iterator[list[str | os.PathLike[str]]]:
     """Replace standard input by a file, because it is read more than once. Errors call it "standard input"."""
     if not any(Path(path) == STANDARD for path in given):
         yield list(given)
         return
-    with tempfile.TemporaryDirectory(prefix="hashnms-") as work:
-        spool = Path(work) / "stdin"
-        with spool.open("wb") as stream:
+    with temporary_folder(None, "stdin") as work:
+        spool = work / "stdin"
+        with naming(work), spool.open("wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream, 2**20)
         try:
             yield [spool if Path(path) == STANDARD else path for path in given]

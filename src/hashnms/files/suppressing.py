@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hashnms._arrow import BadRow
-from hashnms._settings import BoxFormatName
+from hashnms._memory import machine_memory
+from hashnms._settings import BoxFormatName, count_value
 from hashnms.files.folders import FolderSource
 from hashnms.files.formats import Format, expanded, output_format
 from hashnms.files.output import beside, spooled
@@ -105,9 +106,7 @@ def suppress(
 
 def memory_or_default(given: int | None) -> int:
     """How many bytes to use."""
-    if given is not None:
-        return given
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
+    return machine_memory() // 4 if given is None else count_value("memory", given)
 
 
 #: More bytes at a time are not faster: 10⁷ rows took 4.1 s of CPU time in one part, 1.8 s in parts of this size.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +100,22 @@ class Scene:
         bits = folder / "left"
         if not bits.exists():
             with folder.new("left") as path:
-                np.full(-(-count // 8) or 1, 255, np.uint8).tofile(path)
-        self.bits = np.asarray(np.memmap(bits, np.uint8, "r+"))
+                path.write_bytes(np.full(-(-count // 8) or 1, 255, np.uint8).data)
+        with bits.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self.bits = np.frombuffer(self._map, np.uint8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Unmap the bits: Windows does not remove a file that is mapped."""
+        del self.bits
+        traceback.clear_frames(trace)  # variables there may be parts of the bits
+        with suppress(BufferError):  # a part is still in use: unmapped with it
+            self._map.close()
 
     def tiles_for(self, count: int) -> int:
         """How many tiles to divide boxes into. A tile uses half of the memory on average: some turn out larger."""
@@ -169,9 +187,9 @@ class Scene:
             with self.folder.new(name) as new:
                 new.mkdir()
                 self._divide(new, paths, count, touched)
-                (new / "count").write_text(str(count))
+                (new / "count").write_text(str(count), "utf-8")
         folder = self.folder / name
-        return [folder / str(tile) for tile in range(int((folder / "count").read_text()))]
+        return [folder / str(tile) for tile in range(int((folder / "count").read_text("utf-8")))]
 
     def _divide(self, new: Path, paths: Sequence[Path], count: int, touched: Callable[[Records], Touched]) -> None:
         files = [(new / str(tile)).open("ab", buffering=2**14) for tile in range(count)]

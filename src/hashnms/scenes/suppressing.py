@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -99,11 +98,10 @@ def suppress(
         if is_stream:
             paths = [_spooled(inputs, place)]
         sources = [kind.open(path, reading) for path in paths]
-        if (broken_off := place.read_json("writing")) is not None:
-            shutil.rmtree(broken_off, ignore_errors=True)
-        with beside(target, folder=wanted.folder) as new:
-            place.write_json("writing", str(new.parent))
-            scene = _read(sources, place, memory_or_default(memory), progress)
+        with (
+            beside(target, folder=wanted.folder) as new,
+            _read(sources, place, memory_or_default(memory), progress) as scene,
+        ):
             steps.run(scene, chain)
             with wanted.writer(new, sources[0]) as writer:
                 boxes_out = _write(scene, sources, writer, progress)
