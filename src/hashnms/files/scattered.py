@@ -38,6 +38,7 @@ class Scattered:
         count = min(max(1, -(-estimate * _BYTES_OF_A_ROW // min(memory, _ENOUGH))), MOST_FILES)
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=beside))
         self._files = Spread([self._folder / f"{number}" for number in range(count)])
+        self._counts = np.zeros(count, np.int64)  #: records in each file
         self._numbering = Numbering()
         self._dtype: np.dtype[Any] | None = None
         self._count = 0
@@ -78,8 +79,15 @@ class Scattered:
         records["row"], records["image"] = rows[order], images[order]
         records["label"] = 0 if arrays.labels is None else arrays.labels[order]
         records["box"], records["score"] = arrays.boxes[order], arrays.scores[order]
-        ends = np.cumsum(np.bincount(file_of.astype(np.int64), minlength=len(self._files.paths)))
+        counts = np.bincount(file_of.astype(np.int64), minlength=len(self._files.paths))
+        self._counts += counts
+        ends = np.cumsum(counts)
         self._files.append(records, ends.tolist())
+
+    @property
+    def needed(self) -> int:
+        """The memory that the largest file needs."""
+        return int(self._counts.max()) * _BYTES_OF_A_ROW
 
     def decide(self, progress: Callable[[float], None]) -> None:
         """Suppress the boxes of each file."""

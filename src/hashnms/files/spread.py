@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -55,8 +56,9 @@ class Spread:
                     file.write(records[start:end].data)
 
     def close(self) -> None:
-        for file in self._files:
-            file.close()
+        with ExitStack() as stack:  # all, even if one cannot write its last records
+            for file in self._files:
+                stack.callback(file.close)
 
 
 def _most_open() -> int:
