@@ -103,11 +103,13 @@ def test_the_folder_of_a_command_that_still_runs_stays(large, tmp_path):
     first.send_signal(signal.SIGSTOP)
     theirs = temporary(tmp_path)
     second = started(large, tmp_path, COMMANDS["a file"])
-    assert second.communicate() and second.returncode == 0
+    second.communicate()
+    assert second.returncode == 0
     assert temporary(tmp_path) == theirs
     whole = (tmp_path / "out.parquet").read_bytes()
     first.send_signal(signal.SIGCONT)
-    assert first.communicate() and first.returncode == 0
+    first.communicate()
+    assert first.returncode == 0
     assert (tmp_path / "out.parquet").read_bytes() == whole
     assert temporary(tmp_path) == []
 
@@ -146,8 +148,8 @@ def test_demo_and_plot_clean_up(tmp_path):
         process = subprocess.Popen(
             [sys.executable, "-m", "hashnms", *command], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        time.sleep(2.5)
+        time.sleep(4)
         os.kill(process.pid, signal.SIGTERM)
         process.communicate()
-        assert process.returncode in (0, 128 + signal.SIGTERM)
-        assert not [path for path in tmp_path.rglob(".hashnms-*")]
+        assert process.returncode in (0, 128 + signal.SIGTERM, -signal.SIGTERM)  # the last: it had not begun
+        assert not list(tmp_path.rglob(".hashnms-*"))

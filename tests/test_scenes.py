@@ -1,8 +1,6 @@
 """One scene larger than memory: the output is what the suppression of all boxes at once keeps."""
 
 import itertools
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -328,7 +326,7 @@ def test_a_process_that_is_killed_at_random_moments_goes_on_to_the_same_bytes(tm
             out.unlink()
             seconds /= 2  # the machine is faster than it was: no call has been killed
         except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
             kills += 1
             seconds *= 1.2

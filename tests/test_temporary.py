@@ -38,7 +38,8 @@ def test_a_folder_is_removed_when_its_block_ends_whatever_happens(tmp_path):
             (new / "deep").mkdir()
             (new / "deep" / "file").write_text("")
             (new / "deep" / "file").chmod(0o444)
-            (new / "link").symlink_to(tmp_path)
+            if sys.platform != "win32":  # which asks for a right to make links
+                (new / "link").symlink_to(tmp_path)
             if error:
                 raise error
         assert names(tmp_path) == []
@@ -72,6 +73,7 @@ def test_as_many_processes_as_one_likes_work_on_one_output(tmp_path):
     assert names(tmp_path) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows asks for a right to make links")
 def test_folders_that_are_not_ours_stay(tmp_path):
     """No lock in them, or a link in their place."""
     (tmp_path / ".hashnms-out.0").mkdir()

@@ -64,7 +64,8 @@ def command(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Memory for boxes, such as 2G; the program itself needs about 150M. Default: a quarter of the machine's.",
+            help="Memory for boxes, such as 2G; the program itself takes about 150M. "
+            "Default: a quarter of the machine's.",
         ),
     ] = None,
     scene: Annotated[
