@@ -423,6 +423,7 @@ print((kibibytes("VmHWM") - before) * 1024)
 """
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory in /proc")
 @pytest.mark.memory
 @pytest.mark.slow
 def test_a_scene_of_twenty_times_the_memory_stays_within_it(tmp_path):
