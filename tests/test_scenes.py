@@ -17,6 +17,7 @@ import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 from hashnms import Suppression, scenes  # noqa: E402
+from hashnms._temporary import discard  # noqa: E402
 from hashnms.files import FileError  # noqa: E402
 from hashnms.scenes.records import boxes_at_once  # noqa: E402
 from hashnms.synthetic import WORST_CASES, make_scene  # noqa: E402
@@ -366,14 +367,14 @@ def test_a_call_that_is_killed_while_it_cleans_up_does_not_block_the_next(tmp_pa
     for files in range(10):
         left = [files]
 
-        def discard(path, left=left, discard=scenes.folder.discard):
+        def stopping(path, left=left):
             left[0] -= path.suffix != ".new"
             if left[0] < 0:
                 raise Stop
             discard(path)
 
         with monkeypatch.context() as patched:
-            patched.setattr(scenes.folder, "discard", discard)
+            patched.setattr(scenes.folder, "discard", stopping)
             try:
                 scenes.suppress(*arguments, memory=500 * ROW, folder=tmp_path / "work")
             except Stop:

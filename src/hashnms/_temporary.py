@@ -146,8 +146,8 @@ def naming(path: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         is_temporary = isinstance(error.filename, str) and f"{os.sep}{_PREFIX}" in error.filename
-        is_full = error.filename is None and error.errno in _FULL
-        if is_temporary or is_full:
-            why = os.strerror(error.errno) if is_full else error.strerror  # pyarrow says more than one wants to know
-            raise OSError(error.errno, why, str(path)) from error
+        if error.filename is None and error.errno is not None and error.errno in _FULL:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error  # pyarrow says more
+        if is_temporary:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise

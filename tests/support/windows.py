@@ -11,6 +11,7 @@ import sys
 import types
 import warnings
 from pathlib import Path
+from typing import Any
 
 _MODULES = ("fcntl", "resource", "pwd", "grp", "spwd", "termios", "tty", "pty", "syslog", "nis", "crypt")
 _NO_FUNCTIONS = (
@@ -43,7 +44,7 @@ def imitate() -> None:
         setattr(os, name, set())
     import shutil  # noqa: PLC0415
 
-    shutil._use_fd_functions = False
+    vars(shutil)["_use_fd_functions"] = False
     _refuse_open_folders()
     _refuse_to_flush_what_is_only_read(fcntl)
     _refuse_to_move_what_is_open()
@@ -51,7 +52,7 @@ def imitate() -> None:
 
 
 def _lock_as_windows_does(fcntl: types.ModuleType) -> None:
-    module = types.ModuleType("msvcrt")
+    module: Any = types.ModuleType("msvcrt")
 
     def locking(file: int, mode: int, _count: int) -> None:
         assert mode == module.LK_NBLCK
