@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from hashnms._extras import missing
 from hashnms._numbers import whole
+from hashnms._temporary import moved
+from hashnms.cli.signals import Ended, ending_in_order
 from hashnms.cli.wording import in_options
 
 if TYPE_CHECKING:
@@ -114,9 +117,14 @@ ShowOption = Annotated[
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print each error as one line on stderr. Exit with code 2 for errors in data or usage, with 1 for others."""
+    """Print each error as one line on stderr. Exit with code 2 for errors in data or usage, with 1 for others.
+
+    If a signal ends the command, temporary files are removed, and the exit code is 128 and its number.
+    """
+    moved.clear()
     try:
-        yield
+        with ending_in_order():
+            yield
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the pipe is closed: print no more
         raise typer.Exit(1) from None
@@ -128,7 +136,16 @@ def one_line_errors() -> Iterator[None]:
     except MemoryError:
         _fail("not enough memory: the boxes of each image must fit into it", 1)
     except KeyboardInterrupt:
-        _fail("interrupted; nothing was written", 1)
+        _fail(f"interrupted; {_written()}", 1)
+    except Ended as end:
+        with suppress(OSError):  # the terminal may be gone
+            _say("error", f"ended by {signal.Signals(end.number).name}; {_written()}")
+        raise typer.Exit(128 + end.number) from None
+
+
+def _written() -> str:
+    """What a command that did not finish has written."""
+    return ", ".join(f"{path} was written" for path in moved) or "nothing was written"
 
 
 def _fail(message: str, code: int) -> None:
@@ -193,16 +210,19 @@ def reading_of(
 
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_MOST_MEMORY = 2**60
 
 
 def bytes_of(text: str | None) -> int | None:
     """A size such as 500M or 2G."""
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
-    if found is None or float(found[1]) == 0:
-        raise ValueError(f"--memory must be a size such as 500M or 2G, got {text!r}")
-    return int(float(found[1]) * _UNITS[found[2]])
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    size = 0.0 if found is None else float(found[1]) * _UNITS[found[2]]
+    if not 1 <= size <= _MOST_MEMORY:
+        shown = text if len(text) <= 40 else f"{text[:40]}..."
+        raise ValueError(f"--memory must be a size such as 500M or 2G, got {shown!r}")
+    return int(size)
 
 
 def say_dropped(bad: int) -> None:

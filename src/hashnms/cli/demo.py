@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from rich.table import Table
 import hashnms
 from hashnms import Suppression, iou_lower_bound
 from hashnms._numbers import real, whole
+from hashnms._temporary import move, naming, temporary_folder
 from hashnms.cli.common import console, one_line_errors, path, within
 from hashnms.cli.pictures import check_report
 from hashnms.cli.streams import needs_standard_output
@@ -201,8 +203,12 @@ def _save(folder: Path, scene: Scene) -> None:
     annotations = [{"id": number, **row, "iscrowd": 0} for number, row in enumerate(objects, 1)]
     categories = [{"id": label, "name": f"class {label}"} for label in sorted({row["category_id"] for row in found})]
     truth = {"images": [{"id": 1}], "annotations": annotations, "categories": categories}
-    (folder / "results.json").write_text(json.dumps(results, separators=(",", ":")))
-    (folder / "truth.json").write_text(json.dumps(truth, separators=(",", ":")))
+    for name, content in (("results.json", results), ("truth.json", truth)):
+        path = Path(os.path.realpath(folder / name))
+        with naming(path), temporary_folder(path.parent, name) as work:
+            new = work / name
+            new.write_text(json.dumps(content, separators=(",", ":")), "utf-8")
+            move(new, path)
 
 
 def _coco(boxes: Any, labels: Any) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,6 @@ Arrays of N rows are reduced to the kept rows; others are copied unchanged. Pick
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hashnms._memory import machine_memory
 from hashnms.files.rows import Changes, FileError, Mask, Reading, Rows, Source, Writer, unreadable
 from hashnms.tables import Columns, new_boxes
 
@@ -25,7 +25,7 @@ _NAMES = {
     "label": ("labels", "class_ids", "classes"),
     "score": ("scores",),
 }
-_MOST_BYTES = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
+_MOST_BYTES = machine_memory() // 4
 
 
 class NpzRows(Rows):

@@ -1,15 +1,16 @@
-"""Output that appears whole or not at all: it is written next to its path and moved there when it is complete."""
+"""Where output goes, and what comes from standard input."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hashnms._temporary import move, naming, temporary_folder
 from hashnms.files.rows import FileError
 
 STANDARD = Path("-")  #: standard input or output
@@ -31,26 +32,20 @@ def beside(path: Path, *, folder: bool = False, names: Collection[str] = ()) -> 
     stream = is_stream(path)
     if path == STANDARD and sys.stdout is None:
         raise FileError("standard output must be open, got a closed one")
+    name = "standard output" if path == STANDARD else str(path)
     if not stream:
         path = Path(os.path.realpath(path))
     _check(path, stream, folder, names)
-    work = Path(tempfile.mkdtemp(prefix=".hashnms-", dir=None if stream else path.parent))
-    try:
+    with naming(name), temporary_folder(None if stream else path.parent, path.name) as work:
+        _check(path, stream, folder, names)  # the folder that a killed process had moved away is here again
         new = work / path.name
         if folder:
             new.mkdir()
         yield new
         if stream:
             _copy(new, path)
-            return
-        if path.exists():
-            new.chmod(path.stat().st_mode & 0o7777)
-        if folder and path.exists():
-            path.rename(work / "old")
-        _sync(new)
-        os.replace(new, path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        else:
+            move(new, path)
 
 
 def _check(path: Path, stream: bool, folder: bool, names: Collection[str]) -> None:
@@ -76,18 +71,16 @@ def _copy(new: Path, path: Path) -> None:
     """Copy to standard output, a pipe or a device."""
     with new.open("rb") as stream:
         if path == STANDARD:
-            shutil.copyfileobj(stream, sys.stdout.buffer, 2**20)
-            sys.stdout.buffer.flush()
+            try:
+                shutil.copyfileobj(stream, sys.stdout.buffer, 2**20)
+                sys.stdout.buffer.flush()
+            except OSError as error:
+                if sys.platform == "win32" and error.errno == errno.EINVAL:  # what Windows says of a closed pipe
+                    raise BrokenPipeError(errno.EPIPE, "Broken pipe") from None
+                raise
             return
         with path.open("wb") as target:
             shutil.copyfileobj(stream, target, 2**20)
-
-
-def _sync(path: Path) -> None:
-    """Flush to disk, so that a crash of the machine does not leave an empty file in place of the old one."""
-    if path.is_file():
-        with path.open("rb") as stream:
-            os.fsync(stream.fileno())
 
 
 @contextmanager
@@ -100,11 +93,12 @@ def spooled(given: Sequence[str | os.PathLike[str]]) -> Iterator[list[str | os.P
     if not streams:
         yield list(given)
         return
-    with tempfile.TemporaryDirectory(prefix="hashnms-") as work:
-        spools = {name: Path(work, str(number), Path(name).name) for number, name in enumerate(streams)}
+    with temporary_folder(None, "input") as work:
+        spools = {name: work / str(number) / Path(name).name for number, name in enumerate(streams)}
         for name, spool in spools.items():
             spool.parent.mkdir()
-            _spool(name, spool)
+            with naming(work):
+                _spool(name, spool)
         try:
             yield [spools.get(str(path), path) for path in given]
         except FileError as error:

@@ -12,7 +12,6 @@ import html
 import json
 import math
 import os
-import secrets
 import unicodedata
 import zlib
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from hashnms._temporary import move, naming, temporary_folder
 from hashnms.report.data import Picture, Report
 
 _SCRIPTS = ("page.js", "plots.js", "view.js", "viewer.js", "controls.js")
@@ -43,17 +43,14 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     page = _page(report).encode()
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe, /dev/null
-        path.write_bytes(page)
+        with naming(path):
+            path.write_bytes(page)
         return
     path = Path(os.path.realpath(path))  # a link stays a link
-    beside = path.with_name(f".hashnms-{secrets.token_hex(8)}.tmp")
-    try:
-        with beside.open("xb") as file:
-            file.write(page)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with naming(path), temporary_folder(path.parent, path.name) as work:
+        new = work / path.name
+        new.write_bytes(page)
+        move(new, path)
 
 
 def _page(report: Report) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from hashnms._locks import FileLock
+from hashnms._temporary import discard, naming, temporary_folder
 from hashnms.files.rows import FileError
 
 _MANIFEST = "scene.json"
+_LOCK = ".hashnms-lock"
 _OVER = {"over": True}  #: replaces the manifest when nothing in the folder is needed any more
 
 
@@ -31,25 +31,19 @@ class Folder:
     def new(self, name: str) -> Iterator[Path]:
         """A temporary path; what is written there gets this name when the block ends."""
         work = self.path / f"{name}.new"
-        _remove(work)
-        yield work
-        os.replace(work, self.path / name)
+        discard(work)
+        with naming(self.path):
+            yield work
+            os.replace(work, self.path / name)
 
     def write_json(self, name: str, value: Any) -> None:
         with self.new(name) as path:
-            path.write_text(json.dumps(value, indent=1))
+            path.write_text(json.dumps(value, indent=1), "utf-8")
 
     def read_json(self, name: str) -> Any:
         """The value of a JSON file; None if there is no such file."""
         path = self.path / name
-        return json.loads(path.read_text()) if path.exists() else None
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        return json.loads(path.read_text("utf-8")) if path.exists() else None
 
 
 @contextmanager
@@ -60,42 +54,60 @@ def working_folder(given: Path | None, output: Path, work: dict[str, Any]) -> It
     given folder stays.
     """
     if given is None:
-        path = Path(tempfile.mkdtemp(prefix=".hashnms-scene-", dir=Path(os.path.realpath(output)).parent))
-        try:
-            yield Folder(path)
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
+        path = Path(os.path.realpath(output))
+        with naming(output), temporary_folder(path.parent, path.name) as new:
+            yield Folder(new)
         return
-    given.mkdir(exist_ok=True)
-    with _locked(given):
-        folder = Folder(given)
+    folder, lock = Folder(given), _locked(given)
+    try:
         _claim(folder, work)
+    except FileError:
+        lock.remove()
+        raise
+    try:
         try:
             yield folder
         except (ValueError, TypeError):  # bad input: nothing to continue
-            _discard(folder)
+            _discard(folder, lock)
             raise
-        _discard(folder)
+        _discard(folder, lock)
+    finally:
+        lock.release()
+
+
+def _locked(path: Path) -> FileLock:
+    """Make the folder, and make sure that no other process works in it."""
+    path.mkdir(exist_ok=True)
+    try:
+        with naming(path):
+            return FileLock(path / _LOCK)
+    except (BlockingIOError, FileNotFoundError):  # or another process has just removed it
+        raise FileError(f"folder must not be in use, got {path}, which another process uses") from None
 
 
 def _clear(folder: Folder) -> None:
     """Remove everything except the manifest, which says so: the next call completes an interrupted removal."""
     folder.write_json(_MANIFEST, _OVER)
     for path in folder.path.iterdir():
-        if path.name != _MANIFEST:
-            _remove(path)
+        if path.name not in (_MANIFEST, _LOCK):
+            discard(path)
 
 
-def _discard(folder: Folder) -> None:
+def _discard(folder: Folder, lock: FileLock) -> None:
     _clear(folder)
-    shutil.rmtree(folder.path, ignore_errors=True)
+    if {path.name for path in folder.path.iterdir()} == {_MANIFEST, _LOCK}:
+        discard(folder.path / _MANIFEST)
+    lock.remove()
+    with suppress(OSError):
+        folder.path.rmdir()
 
 
 def _claim(folder: Folder, work: dict[str, Any]) -> None:
     """Check that the folder is empty or belongs to this call."""
     there = folder.read_json(_MANIFEST)
     if there is None:
-        other = next((path.name for path in folder.path.iterdir() if not path.name.endswith(".new")), None)
+        names = (path.name for path in folder.path.iterdir() if path.name != _LOCK)
+        other = next((name for name in names if not name.endswith(".new")), None)
         if other is not None:
             raise FileError(f"folder must be empty or from an earlier call, got {folder.path} with {other}")
     elif there == _OVER:
@@ -112,17 +124,3 @@ def _check_same(folder: Folder, there: dict[str, Any], work: dict[str, Any]) -> 
                 f"folder must be empty or from the same call, got {folder.path} "
                 f"with another {name}: {there.get(name)}, not {value}"
             )
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Make sure that no other process works in the folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileError(f"folder must not be in use, got {path}, which another process uses") from None
-        yield
-    finally:
-        os.close(handle)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from hashnms import _core
 from hashnms._arrow import Arrays
 from hashnms._settings import BoxFormatName
 from hashnms._tiles import Touched
+from hashnms.files.spread import MOST_FILES, Spread
 from hashnms.pipeline import Suppression
 from hashnms.scenes.folder import Folder
 from hashnms.steps import Step
@@ -30,7 +34,6 @@ Touching = Callable[[Records], Iterable[tuple[int, Touched]]]
 #: Memory for a record that is being decided: the record itself and what the core needs for it.
 _BYTES_OF_A_ROW = 250
 _ENOUGH = 2**28  #: bytes processed at a time; more is not faster
-_MOST_FILES = 512  #: open at a time
 _AT_A_TIME = 2**17
 _SAMPLE_PIECES, _PIECE = 2**13, 16  #: many small pieces, because neighbouring rows are often from one place
 
@@ -74,7 +77,7 @@ def _stored(dtype: np.dtype[Any]) -> str:
 
 def boxes_at_once(count: int, memory: int) -> int:
     """How many of `count` boxes are decided at a time: so many that there are not too many tiles."""
-    least = 2 * -(-count // _MOST_FILES) * _BYTES_OF_A_ROW
+    least = 2 * -(-count // MOST_FILES) * _BYTES_OF_A_ROW
     if memory < least:
         raise ValueError(f"memory must be at least {least:,} bytes for {count:,} boxes, got {memory:,}")
     return max(min(memory, max(_ENOUGH, least)) // _BYTES_OF_A_ROW, 1)
@@ -98,8 +101,22 @@ class Scene:
         bits = folder / "left"
         if not bits.exists():
             with folder.new("left") as path:
-                np.full(-(-count // 8) or 1, 255, np.uint8).tofile(path)
-        self.bits = np.asarray(np.memmap(bits, np.uint8, "r+"))
+                path.write_bytes(np.full(-(-count // 8) or 1, 255, np.uint8).data)
+        with bits.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self.bits = np.frombuffer(self._map, np.uint8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Unmap the bits: Windows does not remove a file that is mapped."""
+        del self.bits
+        traceback.clear_frames(trace)  # variables there may be parts of the bits
+        with suppress(BufferError):  # a part is still in use: unmapped with it
+            self._map.close()
 
     def tiles_for(self, count: int) -> int:
         """How many tiles to divide boxes into. A tile uses half of the memory on average: some turn out larger."""
@@ -169,23 +186,17 @@ class Scene:
             with self.folder.new(name) as new:
                 new.mkdir()
                 self._divide(new, paths, count, touched)
-                (new / "count").write_text(str(count))
+                (new / "count").write_text(str(count), "utf-8")
         folder = self.folder / name
-        return [folder / str(tile) for tile in range(int((folder / "count").read_text()))]
+        return [folder / str(tile) for tile in range(int((folder / "count").read_text("utf-8")))]
 
     def _divide(self, new: Path, paths: Sequence[Path], count: int, touched: Touching) -> None:
-        files = [(new / str(tile)).open("ab", buffering=2**14) for tile in range(count)]
-        try:
+        with Spread([new / str(tile) for tile in range(count)]) as files:
             for records in self.records(paths, "dividing"):
                 for first, (starts, places, copies) in touched(records):
                     copied = records.take(first + places)
                     copied["copy"] = copies
-                    for file, (start, end) in zip(files, pairwise(starts.tolist()), strict=True):
-                        if start < end:
-                            file.write(copied[start:end].data)
-        finally:
-            for file in files:
-                file.close()
+                    files.append(copied, starts[1:].tolist())
 
     def each(self, tiles: Sequence[Path], text: str) -> Iterator[tuple[int, Path]]:
         """The existing tiles and their numbers. Each is removed when the next is requested."""

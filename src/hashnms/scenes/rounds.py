@@ -98,7 +98,7 @@ def _decide(scene: Scene, step: Nms, tile: Path, undecided: Path) -> None:
         box_format=scene.box_format,
     )  # fmt: skip
     scene.remove(records["row"][status == Status.SUPPRESSED])
-    records.take(np.flatnonzero((status == Status.UNDECIDED) & (records["copy"] < 2))).tofile(undecided)
+    undecided.write_bytes(records.take(np.flatnonzero((status == Status.UNDECIDED) & (records["copy"] < 2))).data)
 
 
 # By rank.
