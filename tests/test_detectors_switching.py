@@ -155,7 +155,6 @@ def test_nothing_of_torchvision_is_changed():
 
 
 @pytest.mark.filterwarnings("ignore:.create_unbacked_symint:FutureWarning")  # within torchvision
-@pytest.mark.usefixtures("without_offsets")
 @pytest.mark.parametrize("name", ["Faster R-CNN", "RetinaNet"])
 def test_it_works_under_compile_also_when_switched_after_compiling(name):
     torch._dynamo.reset()
