@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeVar
 
 import torch
@@ -101,8 +102,11 @@ def accelerated(
         yield accelerate(model, proposals=proposals, final=final, exact_labels=exact_labels)
 
 
-def acceleration(model: nn.Module) -> dict[str, str]:
+def acceleration(model: nn.Module | str) -> dict[str, str]:
     """Describe what suppresses boxes in a model: the name of each method that does -> a few words.
+
+    SAHI and supervision are accelerated as a whole: "sahi" and "supervision" describe these packages, as do the
+    functions `acceleration()` of `hashnms.detectors.sahi` and `.supervision`, which need no torch.
 
     >>> from torchvision.models.detection import fasterrcnn_mobilenet_v3_large_fpn
     >>> model = fasterrcnn_mobilenet_v3_large_fpn(weights=None, weights_backbone=None).eval()
@@ -114,13 +118,23 @@ def acceleration(model: nn.Module) -> dict[str, str]:
     rpn.filter_proposals: hnms:0.7/1 by hashnms
     roi_heads.postprocess_detections: exact NMS by hashnms
     """
+    described: dict[str, str]
+    if isinstance(model, str):
+        if model not in _PACKAGES:
+            raise ValueError(f"model must be a torch.nn.Module, 'sahi' or 'supervision', got {model!r}")
+        described = import_module(f"hashnms.detectors.{model}").acceleration()
+        return described
     adapter = _adapter(model)
     if adapter is not None:
-        described: dict[str, str] = adapter.acceleration(model)
+        described = adapter.acceleration(model)
         return described
     found = _found(model)
     names = {module: name for name, module in model.named_modules()}
     return {f"{names[module]}.{place.method}".lstrip("."): _in_words(module, place) for module, place in found}
+
+
+#: Packages that are accelerated as a whole, not by model.
+_PACKAGES = ("sahi", "supervision")
 
 
 def _adapter(model: Any) -> Any:
