@@ -130,7 +130,11 @@ def test_models_detect_the_same(name, precision):
 @pytest.mark.slow
 def test_exact_labels_are_an_option_that_shows():
     model = detector("MobileNet", 3)
-    shown, rpn, heads = "exact NMS, exact labels, by hashnms", "rpn.filter_proposals", "roi_heads.postprocess_detections"
+    shown, rpn, heads = (
+        "exact NMS, exact labels, by hashnms",
+        "rpn.filter_proposals",
+        "roi_heads.postprocess_detections",
+    )
     with autocast(), accelerated(model, exact_labels=True):
         exact = detections(model)
         assert acceleration(model) == {rpn: shown, heads: shown}

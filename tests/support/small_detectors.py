@@ -15,7 +15,7 @@ def _resnet18():
 
 
 def _mobilenet():
-    """As in torchvision, with the statistics of its batch norms from noise: otherwise all places of an image look alike."""
+    """With batch norms that have seen noise: otherwise all places of an image look alike."""
     settings = {"box_score_thresh": 0.1, "rpn_pre_nms_top_n_test": 300, "rpn_post_nms_top_n_test": 300}
     settings["box_detections_per_img"] = 400
     model = detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, **settings)

@@ -1,7 +1,7 @@
 """Keep labels apart as other packages do: their boxes are moved apart, with all roundings of that.
 
-Torchvision and ultralytics add an offset to the coordinates of each label. That rounds, and an IoU close to the threshold
-can then fall on its other side. The same offsets, added by the same operations, give the same detections.
+Torchvision and ultralytics add an offset to the coordinates of each label. That rounds, and an IoU close to the
+threshold can then fall on its other side. The same offsets, added by the same operations, give the same detections.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from hashnms import nms
 
-#: Up to this many boxes, torchvision adds offsets, then suppresses all labels at once with a stable sort. Beyond, it goes
-#: label by label and sorts the kept boxes with a sort that is not stable. Version 0.21 has 5,000 for other devices.
+#: Up to this many boxes, torchvision adds offsets, then suppresses all labels at once with a stable sort. Beyond, it
+#: goes label by label and sorts the kept boxes with a sort that is not stable. Version 0.21: 5,000 on other devices.
 _MOST_MOVED_ON_CPU, _MOST_MOVED_ELSEWHERE = 1000, 25_000
 
 

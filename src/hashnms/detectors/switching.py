@@ -27,16 +27,16 @@ def accelerate(
     """Make a detector suppress boxes with hashnms. The model is changed in place until `restore`.
 
     Without arguments, `hashnms.nms` computes the model's NMS with its own thresholds and limits: bit for bit the same
-    detections on the CPU, faster. If a suppression is given, it replaces the NMS. A `TopK` at its start sets the number of candidates, and a
-    `Limit` at its end sets the number of boxes returned; otherwise the model's own numbers apply. Score thresholds and
-    minimum sizes are always the model's.
+    detections on the CPU, faster. If a suppression is given, it replaces the NMS. A `TopK` at its start sets the number
+    of candidates, and a `Limit` at its end sets the number of boxes returned; otherwise the model's own numbers apply.
+    Score thresholds and minimum sizes are always the model's.
 
     `print(model)` and `acceleration(model)` show the replacement. `final` is not used in training, where torchvision's
     models return losses.
 
     Args:
         model: one of torchvision's Faster, Mask and Keypoint R-CNN, RetinaNet, FCOS and SSD, or a module that contains
-            such a model, on any device, also in training. Or ultralytics' YOLO, without settings: see
+            such a model, on any device, also in training. Or ultralytics' YOLO, without a suppression: see
             `hashnms.detectors.ultralytics`.
         proposals: replaces the RPN's NMS in two-stage models: a `Suppression` or its notation; the label is the level.
             The paper's "top:9000+hnms:0.7/1+top:2000+limit:4000" takes at most 9,000 boxes per level, and returns at

@@ -23,6 +23,7 @@ from hashnms import Limit, SoftNms, Suppression, TopK
 from hashnms.detectors._offsets import torchvision_keep
 from hashnms.detectors.exporting import is_exporting
 
+
 @dataclass(frozen=True)
 class Replacement:
     """The replacement for a detector's NMS: exact NMS at the detector's own threshold, or a suppression.

@@ -138,13 +138,17 @@ def non_max_suppression(
     if taking_part is not None:
         detections, labels = detections[taking_part], labels[taking_part]
         images, places = images[taking_part], places[taking_part]
-    boxes = detections[:, :4]
+    boxes, classes_meet = detections[:, :4], agnostic
+    if not agnostic and not exact_labels and len(boxes) > 0:
+        # Moved classes only meet if an image is larger than the offset. Otherwise labels are given, too: faster.
+        classes_meet = not bool(boxes.max() - boxes.min() < max_wh)
+        boxes = moved_apart(boxes, labels, max_wh)
     try:
         keep: Any = nms(
-            boxes if agnostic or exact_labels else moved_apart(boxes, labels, max_wh),
+            boxes,
             detections[:, 4],
             float(iou_thres),
-            labels=labels if exact_labels and not agnostic else None,
+            labels=None if classes_meet else labels,
             images=images,
             max_output=max_det,
         )
@@ -170,12 +174,13 @@ def _taking_part(
         return rows
     if rows is None:
         rows = torch.arange(len(labels), device=labels.device)
-    best = []
-    for of_image in rows.split(counts.tolist()):
-        if len(of_image) > most:  # the sort is ultralytics', on the same memory layout: it is not stable
-            of_image = of_image[detections[of_image][:, 4].argsort(descending=True)[:most]]
-        best.append(of_image)
-    return torch.cat(best)
+    of_images = rows.split(counts.tolist())
+    return torch.cat([_best(detections, few, most) if len(few) > most else few for few in of_images])
+
+
+def _best(detections: Tensor, rows: Tensor, most: int) -> Tensor:
+    """The rows with the best scores, in the order of ultralytics: its sort is not stable, so it must be the same."""
+    return rows[detections[rows][:, 4].argsort(descending=True)[:most]]
 
 
 def accelerate(model: YOLO, *, exact_labels: bool = False) -> YOLO:
