@@ -90,7 +90,7 @@ def test_types_and_lists_are_taken_as_ultralytics_takes_them(dtype):
 
 @pytest.mark.parametrize("max_nms", [30_000, 1000, 50])
 def test_scores_that_tie_come_in_the_order_of_ultralytics(max_nms):
-    """Torchvision prefers the lower row, but ultralytics first sorts more than `max_nms`, and that sort is not stable."""
+    """Torchvision prefers the lower row. Ultralytics first sorts more than `max_nms`, and that sort is not stable."""
     raw = predictions(2, 3, 3000)
     raw[:, 4:] = (raw[:, 4:] * 4).round() / 4
     for multi_label in (False, True):
