@@ -102,11 +102,3 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def copied(drawn: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
     """A function that copies such a dataset, for a test to break."""
     return lambda name: Path(shutil.copytree(drawn[name], tmp_path / name))
-
-
-@pytest.fixture
-def without_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torchvision adds offsets to few boxes, which can move an IoU by a rounding: here it takes them label by label."""
-    from tests.support.small_detectors import nms_per_label  # noqa: PLC0415  torchvision only where it is wanted
-
-    monkeypatch.setattr("torchvision.ops.boxes._batched_nms_coordinate_trick", nms_per_label)

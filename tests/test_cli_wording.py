@@ -79,7 +79,7 @@ def folder(tmp_path, monkeypatch):
         ),
         (
             "suppress a.json -o o.json --scene --columns image=frame",
-            "--columns image= must not be given with --scene, which makes all rows one image, got 'frame'",
+            "--columns must have no image with --scene, because all rows are of one, got image=frame",
         ),
         (
             "suppress a.json -o o.json --scene -s wbf",

@@ -40,7 +40,6 @@ def raw_arguments(model, method="postprocess_detections"):
     return taken[0]
 
 
-@pytest.mark.usefixtures("without_offsets")
 @pytest.mark.parametrize("name", EVERY)
 def test_without_arguments_the_detections_are_those_of_torchvision(name):
     model = detector(name)
@@ -50,7 +49,6 @@ def test_without_arguments_the_detections_are_those_of_torchvision(name):
     assert all(len(result["boxes"]) > 0 for result in stock)
 
 
-@pytest.mark.usefixtures("without_offsets")
 @pytest.mark.parametrize("name", TWO_STAGE)
 def test_without_arguments_losses_and_proposals_in_training_are_those_of_torchvision(name):
     model = copy.deepcopy(detector(name)).train()

@@ -12,7 +12,6 @@ torchvision = pytest.importorskip("torchvision")
 from hashnms.detectors.torchvision import PLACES, Replacement  # noqa: E402
 from tests.support.small_detectors import detector  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("without_offsets")
 SHAPES = [(90, 120), (100, 80)]
 
 

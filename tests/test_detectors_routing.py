@@ -277,3 +277,22 @@ def test_ultralytics_nms_of_its_own_is_led_and_counted_by_name_in_this_thread_al
     assert calls == Calls(0, 0, {"ultralytics' TorchNMS.nms": 3})
     assert str(calls).endswith("; calls of ultralytics' TorchNMS.nms: 3 answered")
     assert vars(own)["nms"] is before
+
+
+def test_ultralytics_nms_of_its_own_has_other_ties_and_thresholds_than_torchvision():
+    """It sorts scores with a sort that is not stable, and compares with the threshold as float32."""
+    own = pytest.importorskip("ultralytics.utils.nms").TorchNMS
+    differs = 0
+    for seed in range(100):
+        generator = torch.Generator().manual_seed(seed)
+        corners, sizes = (torch.randint(0, 20, (60, 2), generator=generator).float() for _ in range(2))
+        boxes, scores = torch.cat([corners, corners + sizes], 1), torch.rand(60, generator=generator)
+        if seed % 2:
+            scores = (scores * 5).round() / 5
+        for iou_threshold in (0.0, 0.1, 0.3, 0.45, 0.6, 1.0):
+            expected = own.nms(boxes, scores, iou_threshold)
+            with routed() as calls:
+                assert torch.equal(own.nms(boxes, scores, iou_threshold), expected)
+            assert sum(calls.others.values()) == 1
+            differs += not torch.equal(expected, nms(boxes, scores, iou_threshold))
+    assert differs > 0

@@ -1,6 +1,7 @@
 """A detector's NMS replaced by hashnms and restored: with the same results, completely and safely."""
 
 import copy
+import importlib
 import io
 import subprocess
 import sys
@@ -88,8 +89,23 @@ def test_a_model_shows_what_suppresses_its_boxes():
     patched.rpn.filter_proposals = lambda *_: []
     assert acceleration(patched) == {rpn: "another function", heads: "torchvision's own"}
     assert acceleration(torch.nn.Linear(2, 2)) == {}
-    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, got str"):
+    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, got int"):
+        acceleration(3)
+    with pytest.raises(ValueError, match=r"model must be a torch.nn.Module, 'sahi' or 'supervision', got 'model'"):
         acceleration("model")
+
+
+@pytest.mark.parametrize("package", ["sahi", "supervision"])
+def test_packages_that_are_accelerated_as_a_whole_say_what_suppresses_boxes(package):
+    pytest.importorskip(package)
+    adapter = importlib.import_module(f"hashnms.detectors.{package}")
+    plain = acceleration(package)
+    assert plain == adapter.acceleration()
+    assert all(what.startswith(("SAHI's ", "supervision's ")) for what in plain.values())
+    with adapter.accelerated():
+        assert list(acceleration(package)) == list(plain)
+        assert all(what.endswith("hashnms") for what in acceleration(package).values())
+    assert acceleration(package) == plain
 
 
 class _OwnRepr(RegionProposalNetwork):
@@ -155,7 +171,6 @@ def test_nothing_of_torchvision_is_changed():
 
 
 @pytest.mark.filterwarnings("ignore:.create_unbacked_symint:FutureWarning")  # within torchvision
-@pytest.mark.usefixtures("without_offsets")
 @pytest.mark.parametrize("name", ["Faster R-CNN", "RetinaNet"])
 def test_it_works_under_compile_also_when_switched_after_compiling(name):
     torch._dynamo.reset()

@@ -37,7 +37,7 @@ EXCEPTIONS = {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("work") / "work"
+    path: Path = tmp_path_factory.mktemp("work") / "work"
     flags = ["-std=c++20", "-O1", "-ffp-contract=off", "-pthread", "-DHASHNMS_COUNT_WORK"]
     flags += ["-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all", f"-I{REPOSITORY / 'core'}"]
     subprocess.run([COMPILER, *flags, REPOSITORY / "tests" / "core" / "work.cpp", "-o", path], check=True)

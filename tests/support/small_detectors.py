@@ -14,6 +14,19 @@ def _resnet18():
     return resnet_fpn_backbone(backbone_name="resnet18", weights=None)
 
 
+def _mobilenet():
+    """With batch norms that have seen noise: otherwise all places of an image look alike."""
+    settings = {"box_score_thresh": 0.1, "rpn_pre_nms_top_n_test": 300, "rpn_post_nms_top_n_test": 300}
+    settings["box_detections_per_img"] = 400
+    model = detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, **settings)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = 1.0
+    with torch.no_grad():
+        model.backbone.train()(torch.rand(2, 3, 320, 320))
+    return model
+
+
 _SMALL = {"num_classes": 4, "min_size": 112, "max_size": 160}
 _TWO_STAGE = {**_SMALL, "rpn_pre_nms_top_n_test": 900, "rpn_post_nms_top_n_test": 200, "box_detections_per_img": 10}
 _MAKERS = {
@@ -22,6 +35,7 @@ _MAKERS = {
     "Keypoint R-CNN": lambda: detection.KeypointRCNN(_resnet18(), **{**_TWO_STAGE, "num_classes": 2}),
     "RetinaNet": lambda: detection.RetinaNet(_resnet18(), **_SMALL),
     "FCOS": lambda: detection.FCOS(_resnet18(), **_SMALL),
+    "MobileNet": _mobilenet,
     "SSD": lambda: detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4),
 }
 TWO_STAGE = ["Faster R-CNN", "Mask R-CNN", "Keypoint R-CNN"]

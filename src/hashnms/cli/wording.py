@@ -28,9 +28,6 @@ _WORDS = {
     r"\bbox_format (of such a folder )?must be ": r"--box-format \1must be ",
     r"^(true|false|yes|no): must be a file,": r"\1: options such as --class-agnostic take no value; it must be a file,",
     # options that Python calls otherwise
-    r"^columns must have no image, because all rows are of one scene, got .*'image': (.*?)[,}].*$": (
-        r"--columns image= must not be given with --scene, which makes all rows one image, got \1"
-    ),
     r"; use files\.suppress if the scene fits into memory$": "; leave out --scene if its boxes fit into memory",
     r"^(output|memory|folder|preset) must ": r"--\1 must ",
     r"^alpha must be in \(0, 1\), got (\S+)$": r"--alpha must be in (0, 1), got \1",

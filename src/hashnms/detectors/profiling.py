@@ -123,6 +123,7 @@ def profile(
     *,
     proposals: Suppression | str | None = None,
     final: Suppression | str | None = None,
+    exact_labels: bool = False,
     rounds: int = 3,
 ) -> Profile:
     """Measure where the time of a forward pass goes, with torchvision's suppression and with hashnms, in one run.
@@ -135,13 +136,14 @@ def profile(
         images: the input of the model: a list of (C, H, W) tensors.
         proposals: see `accelerate`.
         final: see `accelerate`.
+        exact_labels: see `accelerate`.
         rounds: how many times each variant is measured.
 
     Returns:
         A `Profile`. Its parts: `transform` (resizing), `backbone`, `proposals` (the RPN except its suppression),
         `head`, `candidates` (decoding and choosing boxes in one-stage models), the suppressions, and the `rest`.
     """
-    ours = stand_ins(model, proposals, final)
+    ours = stand_ins(model, proposals, final, exact_labels)
     if any(stand_in.module.training for stand_in in ours):
         raise ValueError("model must be in eval mode, got one in training mode: call model.eval() first")
     if not isinstance(images, list | tuple):

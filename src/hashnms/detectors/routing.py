@@ -90,12 +90,16 @@ _NO_CALLS = (
 
 
 class Known(NamedTuple):
-    """A function `holder.function` of a module, called like torchvision's NMS: boxes, scores, IoU threshold."""
+    """A function `holder.function` of a module, called like torchvision's NMS: boxes, scores, IoU threshold.
+
+    `ours` returns the same, or None for arguments that are left to the function.
+    """
 
     name: str
     module: str
     holder: str
     function: str
+    ours: Callable[..., Any]
 
     @contextmanager
     def led(self) -> Iterator[None]:
@@ -105,7 +109,7 @@ class Known(NamedTuple):
         if holder is None or stock is None or isinstance(stock, _Led):
             yield
             return
-        setattr(holder, self.function, _Led(self.name, getattr(holder, self.function)))
+        setattr(holder, self.function, _Led(self.name, getattr(holder, self.function), self.ours))
         try:
             yield
         finally:
@@ -115,25 +119,21 @@ class Known(NamedTuple):
 class _Led:
     """The replacement of a known function: hashnms in threads with a `routed` block, the function itself in others."""
 
-    def __init__(self, name: str, stock: Callable[..., Any]) -> None:
-        self.name, self.stock = name, stock
+    def __init__(self, name: str, stock: Callable[..., Any], ours: Callable[..., Any]) -> None:
+        self.name, self.stock, self.ours = name, stock, ours
 
     def __call__(self, boxes: Any, scores: Any, iou_threshold: Any) -> Any:
         calls = getattr(_innermost, "calls", None)
         keep = None
         if calls is not None:
             try:
-                keep = None if is_exporting() else _nms(boxes, scores, iou_threshold)
+                keep = None if is_exporting() else self.ours(boxes, scores, iou_threshold)
             except (TypeError, ValueError, OverflowError):
                 keep = None
         if calls is None or keep is None:
             return self.stock(boxes, scores, iou_threshold)
         calls.others[self.name] = calls.others.get(self.name, 0) + 1
         return keep
-
-
-#: Functions that compare like torchvision: IoU > threshold. They differ only in ties between scores.
-KNOWN = [Known("ultralytics' TorchNMS.nms", "ultralytics.utils.nms", "TorchNMS", "nms")]
 
 
 class _Routing(TorchFunctionMode):
@@ -175,14 +175,31 @@ class _Routing(TorchFunctionMode):
 
 def _nms(dets: Any, scores: Any, iou_threshold: Any) -> Tensor | None:
     """NMS with the op's argument names. None for types and shapes that torchvision's op on the CPU refuses."""
-    taken = (
-        isinstance(dets, Tensor)
+    return nms(dets, scores, float(iou_threshold)) if _are_usual(dets, scores, iou_threshold) else None
+
+
+def _are_usual(boxes: Any, scores: Any, iou_threshold: Any) -> bool:
+    return (
+        isinstance(boxes, Tensor)
         and isinstance(scores, Tensor)
-        and dets.dtype == scores.dtype
-        and dets.dtype in (torch.float32, torch.float64)
-        and dets.ndim == 2
-        and dets.shape[1] == 4
-        and scores.shape == dets.shape[:1]
+        and boxes.dtype == scores.dtype
+        and boxes.dtype in (torch.float32, torch.float64)
+        and boxes.ndim == 2
+        and boxes.shape[1] == 4
+        and scores.shape == boxes.shape[:1]
         and isinstance(iou_threshold, float | int | np.floating)
     )
-    return nms(dets, scores, float(iou_threshold)) if taken else None
+
+
+def _ultralytics_nms(boxes: Any, scores: Any, iou_threshold: Any) -> Tensor | None:
+    """NMS with the ties and the threshold of ultralytics' own: a sort that is not stable, and the boxes' float type."""
+    if not _are_usual(boxes, scores, iou_threshold):
+        return None
+    order = scores.argsort(0, descending=True)
+    ranks = torch.arange(len(order), 0, -1, dtype=torch.float64, device=boxes.device)
+    keep: Any = nms(boxes[order], ranks, torch.tensor(iou_threshold, dtype=boxes.dtype).item())
+    return order[keep]
+
+
+#: Other functions that are routed.
+KNOWN = [Known("ultralytics' TorchNMS.nms", "ultralytics.utils.nms", "TorchNMS", "nms", _ultralytics_nms)]

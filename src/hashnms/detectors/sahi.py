@@ -79,6 +79,24 @@ def accelerated() -> Iterator[None]:
             restore()
 
 
+def acceleration() -> dict[str, str]:
+    """Describe what postprocesses predictions in SAHI: each `postprocess_type` that hashnms can do, and the backend.
+
+    >>> acceleration()
+    {'NMS': "SAHI's own", 'NMM': "SAHI's own", 'GREEDYNMM': "SAHI's own", 'backend': "SAHI's auto"}
+    >>> with accelerated():
+    ...     acceleration()
+    {'NMS': 'NMS by hashnms', 'NMM': 'NMM by hashnms', 'GREEDYNMM': 'GREEDYNMM by hashnms', 'backend': 'hashnms'}
+    """
+    described = {}
+    for name, ours in _CLASSES.items():
+        current: Any = predict.POSTPROCESS_NAME_TO_CLASS[name]
+        is_stock = current in ours.__mro__
+        described[name] = f"{name} by hashnms" if current is ours else "SAHI's own" if is_stock else "another class"
+    backend = backends.get_postprocess_backend()
+    return described | {"backend": backend if backend == "hashnms" else f"SAHI's {backend}"}
+
+
 def register() -> None:
     """Add "hashnms" to the names that `sahi.postprocess.backends.set_postprocess_backend` accepts."""
     if "hashnms" in backends.VALID_BACKENDS:

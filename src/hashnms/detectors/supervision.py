@@ -174,6 +174,23 @@ def accelerated() -> Iterator[None]:
             setattr(Detections, name, method)
 
 
+def acceleration() -> dict[str, str]:
+    """Describe what suppresses boxes in supervision: each method of `Detections` that hashnms can do.
+
+    >>> acceleration()
+    {'Detections.with_nms': "supervision's own", 'Detections.with_nmm': "supervision's own"}
+    >>> with accelerated():
+    ...     acceleration()
+    {'Detections.with_nms': 'with_nms by hashnms', 'Detections.with_nmm': 'with_nmm by hashnms'}
+    """
+    described = {}
+    for name, ours in (("with_nms", with_nms), ("with_nmm", with_nmm)):
+        current = getattr(Detections, name)
+        own = "supervision's own" if current is _stock[name] else "another function"
+        described[f"Detections.{name}"] = f"{name} by hashnms" if current is ours else own
+    return described
+
+
 def _scores_and_labels(
     detections: Detections, threshold: float, class_agnostic: bool, method: str
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:

@@ -5,33 +5,38 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
-from hashnms import Suppression
+from hashnms import Suppression, _settings
 from hashnms.detectors.torchvision import PLACES, SUPPORTED, Place, StandIn
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def accelerate(
-    model: Model, *, proposals: Suppression | str | None = None, final: Suppression | str | None = None
+    model: Model,
+    *,
+    proposals: Suppression | str | None = None,
+    final: Suppression | str | None = None,
+    exact_labels: bool = False,
 ) -> Model:
     """Make a detector suppress boxes with hashnms. The model is changed in place until `restore`.
 
-    Without arguments, `hashnms.nms` computes the model's NMS with its own thresholds and limits: the same detections,
-    faster. If a suppression is given, it replaces the NMS. A `TopK` at its start sets the number of candidates, and a
-    `Limit` at its end sets the number of boxes returned; otherwise the model's own numbers apply. Score thresholds and
-    minimum sizes are always the model's.
+    Without arguments, `hashnms.nms` computes the model's NMS with its own thresholds and limits: bit for bit the same
+    detections on the CPU, faster. If a suppression is given, it replaces the NMS. A `TopK` at its start sets the number
+    of candidates, and a `Limit` at its end sets the number of boxes returned; otherwise the model's own numbers apply.
+    Score thresholds and minimum sizes are always the model's.
 
     `print(model)` and `acceleration(model)` show the replacement. `final` is not used in training, where torchvision's
     models return losses.
 
     Args:
         model: one of torchvision's Faster, Mask and Keypoint R-CNN, RetinaNet, FCOS and SSD, or a module that contains
-            such a model, on any device, also in training. Or ultralytics' YOLO, without settings: see
+            such a model, on any device, also in training. Or ultralytics' YOLO, without a suppression: see
             `hashnms.detectors.ultralytics`.
         proposals: replaces the RPN's NMS in two-stage models: a `Suppression` or its notation; the label is the level.
             The paper's "top:9000+hnms:0.7/1+top:2000+limit:4000" takes at most 9,000 boxes per level, and returns at
@@ -39,6 +44,11 @@ def accelerate(
         final: replaces the NMS at the end of the model, given like `proposals`; the label is the class. The paper's
             one-stage "top:9000+hnms:0.73/1+nms:0.5+limit:1000" takes at most 9,000 boxes per level (in SSD, which
             counts candidates per class, 9,000 per class).
+        exact_labels: of the model's own NMS, where no suppression is given. Torchvision and ultralytics keep labels
+            apart by offsets: they move the boxes of each label, torchvision where there are few boxes. That rounds
+            coordinates, so a box whose IoU is close to the threshold may be kept where it should not be, or the other
+            way round. By default the same offsets are added. If True, none are added, and the IoU is that of the boxes
+            as they are.
 
     Returns:
         The model. A second call replaces the settings of the first.
@@ -58,9 +68,9 @@ def accelerate(
         for name, value in (("proposals", proposals), ("final", final)):
             if value is not None:
                 raise ValueError(f"{name} must be None for ultralytics' models, got {value!r}")
-        adapter.accelerate(model)
+        adapter.accelerate(model, exact_labels=exact_labels)
         return model
-    for stand_in in stand_ins(model, proposals, final):
+    for stand_in in stand_ins(model, proposals, final, exact_labels):
         vars(stand_in.module).update(stand_in.attributes())
     return model
 
@@ -80,16 +90,23 @@ def restore(model: Model) -> Model:
 
 @contextmanager
 def accelerated(
-    model: Model, *, proposals: Suppression | str | None = None, final: Suppression | str | None = None
+    model: Model,
+    *,
+    proposals: Suppression | str | None = None,
+    final: Suppression | str | None = None,
+    exact_labels: bool = False,
 ) -> Iterator[Model]:
     """Apply `accelerate` while the block runs; afterwards the model is as before."""
     adapter = _adapter(model)
     with attributes_kept(model) if adapter is None else adapter.accelerated(model):
-        yield accelerate(model, proposals=proposals, final=final)
+        yield accelerate(model, proposals=proposals, final=final, exact_labels=exact_labels)
 
 
-def acceleration(model: nn.Module) -> dict[str, str]:
+def acceleration(model: nn.Module | str) -> dict[str, str]:
     """Describe what suppresses boxes in a model: the name of each method that does -> a few words.
+
+    SAHI and supervision are accelerated as a whole: "sahi" and "supervision" describe these packages, as do the
+    functions `acceleration()` of `hashnms.detectors.sahi` and `.supervision`, which need no torch.
 
     >>> from torchvision.models.detection import fasterrcnn_mobilenet_v3_large_fpn
     >>> model = fasterrcnn_mobilenet_v3_large_fpn(weights=None, weights_backbone=None).eval()
@@ -101,12 +118,23 @@ def acceleration(model: nn.Module) -> dict[str, str]:
     rpn.filter_proposals: hnms:0.7/1 by hashnms
     roi_heads.postprocess_detections: exact NMS by hashnms
     """
+    described: dict[str, str]
+    if isinstance(model, str):
+        if model not in _PACKAGES:
+            raise ValueError(f"model must be a torch.nn.Module, 'sahi' or 'supervision', got {model!r}")
+        described = import_module(f"hashnms.detectors.{model}").acceleration()
+        return described
     adapter = _adapter(model)
     if adapter is not None:
-        return {"postprocess": "exact NMS by hashnms" if adapter.is_accelerated(model) else "ultralytics' own"}
+        described = adapter.acceleration(model)
+        return described
     found = _found(model)
     names = {module: name for name, module in model.named_modules()}
     return {f"{names[module]}.{place.method}".lstrip("."): _in_words(module, place) for module, place in found}
+
+
+#: Packages that are accelerated as a whole, not by model.
+_PACKAGES = ("sahi", "supervision")
 
 
 def _adapter(model: Any) -> Any:
@@ -151,8 +179,9 @@ def _found(model: nn.Module) -> list[tuple[nn.Module, Place]]:
     return [(module, place) for module in model.modules() for place in PLACES if isinstance(module, place.kind)]
 
 
-def stand_ins(model: nn.Module, proposals: Any, final: Any) -> list[StandIn]:
+def stand_ins(model: nn.Module, proposals: Any, final: Any, exact_labels: Any = False) -> list[StandIn]:
     """The replacements for the model, one for each place, if these settings fit the model."""
+    exact_labels = _settings.bool_value("exact_labels", exact_labels)
     proposals, final = _suppression("proposals", proposals), _suppression("final", final)
     found = _found(model)
     name = type(model).__name__
@@ -167,7 +196,7 @@ def stand_ins(model: nn.Module, proposals: Any, final: Any) -> list[StandIn]:
             if not is_accelerated(module, place) and not _is_own(module, place.kind, method):
                 need = f"model must have torchvision's own {place.kind.__name__}.{method}"
                 raise ValueError(f"{need}, got another in this {type(module).__name__}. {_FOR_OTHERS}")
-    return [StandIn(module, place, place.replacement(proposals, final)) for module, place in found]
+    return [StandIn(module, place, place.replacement(proposals, final, exact_labels)) for module, place in found]
 
 
 def _is_own(module: nn.Module, kind: type, name: str) -> bool:

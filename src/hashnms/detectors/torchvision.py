@@ -19,23 +19,22 @@ from torchvision.models.detection.rpn import RegionProposalNetwork
 from torchvision.models.detection.ssd import SSD
 from torchvision.ops import clip_boxes_to_image, remove_small_boxes
 
-from hashnms import Limit, SoftNms, Suppression, TopK, nms
+from hashnms import Limit, SoftNms, Suppression, TopK
+from hashnms.detectors._offsets import torchvision_keep
 from hashnms.detectors.exporting import is_exporting
-
-#: Up to this many boxes, torchvision suppresses all labels at once with a stable sort. Beyond, on the CPU, it goes
-#: label by label and sorts the kept boxes with a sort that is not stable.
-_STABLE_BOXES = 1000
 
 
 @dataclass(frozen=True)
 class Replacement:
     """The replacement for a detector's NMS: exact NMS at the detector's own threshold, or a suppression.
 
-    Unless it says otherwise, the detector's own numbers of candidates and of returned boxes apply.
+    Unless it says otherwise, the detector's own numbers of candidates and of returned boxes apply. Exact NMS keeps
+    labels apart as torchvision does, with offsets where there are few boxes, or exactly.
     """
 
     suppression: Suppression | None = None
     most_candidates: int | None = None
+    exact_labels: bool = False
 
     def candidates(self, usual: int) -> int:
         """The number of candidates, where the detector's own number is `usual`."""
@@ -46,7 +45,7 @@ class Replacement:
     ) -> tuple[Tensor, Tensor]:
         """The kept rows and their scores; at most `usual` if there is no `Limit` at the end."""
         if self.suppression is None:
-            keep = _torchvision_keep(boxes, scores, labels, iou_threshold, usual)
+            keep = torchvision_keep(boxes, scores, labels, iou_threshold, usual, exact_labels=self.exact_labels)
             return keep, scores[keep]
         kept: Any = self.suppression(boxes, scores, labels)
         most = None if isinstance(self.suppression.steps[-1], Limit) else usual
@@ -56,23 +55,9 @@ class Replacement:
 
     def __str__(self) -> str:
         if self.suppression is None:
-            return "exact NMS"
+            return "exact NMS, exact labels," if self.exact_labels else "exact NMS"
         front = [] if self.most_candidates is None else [TopK(self.most_candidates)]
         return str(Suppression([*front, *self.suppression.steps]))
-
-
-def _torchvision_keep(boxes: Tensor, scores: Tensor, labels: Tensor, iou_threshold: float, most: int | None) -> Tensor:
-    """The first `most` rows that `torchvision.ops.batched_nms` keeps, with its ties; None and -1 as in a slice."""
-    iou_threshold = min(float(iou_threshold), 1.0)  # some switch NMS off with a value above 1
-    enough = most + 1 if most is not None and most >= 0 else None
-    keep: Any = nms(boxes, scores, iou_threshold, labels=labels, max_output=enough)
-    kept_scores = scores[keep]
-    if len(boxes) <= _STABLE_BOXES or not (kept_scores[1:] == kept_scores[:-1]).any():
-        return keep[:most]
-    if enough is not None:
-        keep = nms(boxes, scores, iou_threshold, labels=labels)
-    keep = keep.sort().values
-    return keep[scores[keep].sort(descending=True).indices[:most]]
 
 
 def rpn_proposals(
@@ -214,11 +199,13 @@ class Place(NamedTuple):
     chooses_candidates: bool = True
     helper: str | None = None  # a method that only the original calls
 
-    def replacement(self, proposals: Suppression | None, final: Suppression | None) -> Replacement:
+    def replacement(
+        self, proposals: Suppression | None, final: Suppression | None, exact_labels: bool = False
+    ) -> Replacement:
         """The replacement for this place. In a method that chooses candidates, a `TopK` at its start says how many."""
         suppression = proposals if self.of_proposals else final
         if suppression is None or not self.chooses_candidates or not isinstance(suppression.steps[0], TopK):
-            return Replacement(suppression)
+            return Replacement(suppression, exact_labels=exact_labels)
         return Replacement(Suppression(suppression.steps[1:]), suppression.steps[0].k)
 
 

@@ -158,10 +158,11 @@ class NpzWriter(Writer):
         joined: dict[str, Any] = self._parts[0] if self._parts else self._empty
         if len(self._parts) > 1:
             joined = {name: np.concatenate([part[name] for part in self._parts]) for name in joined}
+        write_array: Any = np.lib.format.write_array  # without types in some versions of NumPy
         with zipfile.ZipFile(self._path, "w") as file:  # np.savez does not accept all names
             for name, values in (joined | self._whole).items():
                 with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, values, allow_pickle=False)
+                    write_array(stream, values, allow_pickle=False)
 
 
 def _arrays(table: pa.Table, source: Source) -> dict[str, Any]:

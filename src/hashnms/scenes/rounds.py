@@ -152,7 +152,8 @@ def _best(scene: Scene, paths: Sequence[Path], most: int, cut: Any) -> Records:
 
 
 def _ranked(records: Records) -> Records:
-    return records.take(np.lexsort((records["row"], -records["score"])))
+    ranked: Records = records.take(np.lexsort((records["row"], -records["score"])))
+    return ranked
 
 
 def _below(records: Records, cut: Any) -> Records:
