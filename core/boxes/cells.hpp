@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 namespace hashnms {
 
@@ -19,11 +18,9 @@ struct CellRange {
 // outermost cells, which only makes these larger.
 inline constexpr double kFarthestCell = 0x1p61;
 
-// The cell of a position, which may be infinite.
+// The cell of a position, which may be infinite. The inverse pitch is above 0.
 inline int64_t cell_at(double position, double inverse_pitch) {
-  constexpr double kLargest = std::numeric_limits<double>::max();  // infinity times 0 would not be a number
-  const double cell =
-      std::clamp(std::clamp(position, -kLargest, kLargest) * inverse_pitch, -kFarthestCell, kFarthestCell);
+  const double cell = std::clamp(position * inverse_pitch, -kFarthestCell, kFarthestCell);
   const auto truncated = static_cast<int64_t>(cell);
   return truncated - (static_cast<double>(truncated) > cell);
 }
