@@ -176,5 +176,15 @@ class ParquetWriter(_TableWriter):
 class FeatherWriter(_TableWriter):
     """Writes Feather, uncompressed, so that it can be memory-mapped."""
 
+    _stream: Any = None
+
     def _opened(self, schema: pa.Schema) -> Any:
-        return pa.ipc.new_file(str(self._path), schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=True))
+        self._stream = pa.OSFile(str(self._path), "wb")
+        return pa.ipc.new_file(self._stream, schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=True))
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self._stream is not None:
+                self._stream.close()

@@ -6,6 +6,7 @@ is complete in one file, which fits into memory. Suppressing these files one aft
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -19,12 +20,12 @@ from numpy.typing import NDArray
 
 from hashnms._arrow import Arrays, Numbering
 from hashnms.files.rows import Changes, Mask
+from hashnms.files.spread import MOST_FILES, Spread
 from hashnms.pipeline import Suppression
 from hashnms.tables import Columns, OnBad
 
 #: Memory for a row that is being decided: what the file holds, and what the core needs.
 _BYTES_OF_A_ROW = 250
-_MOST_FILES = 512
 _ENOUGH = 2**28  #: bytes processed at a time; more is not faster
 
 
@@ -34,9 +35,10 @@ class Scattered:
     def __init__(self, beside: Path, columns: Columns, suppression: Suppression, estimate: int, memory: int) -> None:
         """For about `estimate` rows, in a new folder inside `beside`."""
         self._columns, self._suppression = columns, suppression
-        count = min(max(1, -(-estimate * _BYTES_OF_A_ROW // min(memory, _ENOUGH))), _MOST_FILES)
+        count = min(max(1, -(-estimate * _BYTES_OF_A_ROW // min(memory, _ENOUGH))), MOST_FILES)
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=beside))
-        self._files = [(self._folder / f"{number}").open("wb") for number in range(count)]
+        self._files = Spread([self._folder / f"{number}" for number in range(count)])
+        self._counts = np.zeros(count, np.int64)  #: records in each file
         self._numbering = Numbering()
         self._dtype: np.dtype[Any] | None = None
         self._count = 0
@@ -50,8 +52,7 @@ class Scattered:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in self._files:
-            file.close()
+        self._files.close()
         self._keep = self._scores = self._boxes = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -72,27 +73,32 @@ class Scattered:
             fields = [("row", np.int64), ("image", np.int64), ("label", np.int64)]
             self._dtype = np.dtype([*fields, ("box", arrays.boxes.dtype, 4), ("score", arrays.scores.dtype)])
         images = np.zeros(len(rows), np.int64) if arrays.images is None else arrays.images
-        file_of = mixed(images) % np.uint64(len(self._files))
+        file_of = mixed(images) % np.uint64(len(self._files.paths))
         order = np.argsort(file_of.astype(np.uint16), kind="stable")
         records = np.empty(len(rows), self._dtype)
         records["row"], records["image"] = rows[order], images[order]
         records["label"] = 0 if arrays.labels is None else arrays.labels[order]
         records["box"], records["score"] = arrays.boxes[order], arrays.scores[order]
-        ends = np.cumsum(np.bincount(file_of.astype(np.int64), minlength=len(self._files)))
-        for file, start, end in zip(self._files, [0, *ends[:-1]], ends, strict=True):
-            file.write(records[start:end].data)
+        counts = np.bincount(file_of.astype(np.int64), minlength=len(self._files.paths))
+        self._counts += counts
+        ends = np.cumsum(counts)
+        self._files.append(records, ends.tolist())
+
+    @property
+    def needed(self) -> int:
+        """The memory that the largest file needs."""
+        return int(self._counts.max()) * _BYTES_OF_A_ROW
 
     def decide(self, progress: Callable[[float], None]) -> None:
         """Suppress the boxes of each file."""
         size = max(self._count, 1)
-        self._keep = np.memmap(self._folder / "keep", bool, "w+", shape=size)
+        self._keep = _mapped(self._folder / "keep", bool, (size,))
         if self._suppression.changes_scores:
-            self._scores = np.memmap(self._folder / "scores", np.float64, "w+", shape=size)
+            self._scores = _mapped(self._folder / "scores", np.float64, (size,))
         if self._suppression.changes_boxes:
-            self._boxes = np.memmap(self._folder / "boxes", np.float64, "w+", shape=(size, 4))
-        for number, file in enumerate(self._files):
-            file.close()
-            path = Path(file.name)
+            self._boxes = _mapped(self._folder / "boxes", np.float64, (size, 4))
+        self._files.close()
+        for number, path in enumerate(self._files.paths):
             if self._dtype is not None and path.stat().st_size:
                 records = np.fromfile(path, self._dtype)
                 values = [np.ascontiguousarray(records[name]) for name in ("box", "score", "label", "image")]
@@ -106,7 +112,7 @@ class Scattered:
                 if self._boxes is not None:
                     self._boxes[of_input] = kept.boxes
             path.unlink()
-            progress((number + 1) / len(self._files))
+            progress((number + 1) / len(self._files.paths))
 
     def kept(self, first: int, count: int) -> tuple[Mask, Changes]:
         """Which of `count` rows from `first` on are kept, and their changes."""
@@ -116,6 +122,15 @@ class Scattered:
             for values in (self._scores, self._boxes)
         )
         return keep, Changes(*changed)
+
+
+def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
+    """A new array in a file. Zeros are written to it: on a full disk that is an error, a hole would end the process."""
+    left, zeros = math.prod(shape) * np.dtype(dtype).itemsize, bytes(2**20)
+    with path.open("wb") as file:
+        while left > 0:
+            left -= file.write(zeros[:left])
+    return np.memmap(path, dtype, "r+", shape=shape)
 
 
 def mixed(values: NDArray[np.int64]) -> NDArray[np.uint64]:

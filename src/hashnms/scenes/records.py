@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +19,7 @@ from hashnms import _core
 from hashnms._arrow import Arrays
 from hashnms._settings import BoxFormatName
 from hashnms._tiles import Touched
+from hashnms.files.spread import MOST_FILES, Spread
 from hashnms.pipeline import Suppression
 from hashnms.scenes.folder import Folder
 from hashnms.steps import Step
@@ -32,7 +32,6 @@ Progress = Callable[[float, str], None]
 #: Memory for a record that is being decided: the record itself and what the core needs for it.
 _BYTES_OF_A_ROW = 250
 _ENOUGH = 2**28  #: bytes processed at a time; more is not faster
-_MOST_FILES = 512  #: open at a time
 _AT_A_TIME = 2**17
 _SAMPLE_PIECES, _PIECE = 2**13, 16  #: many small pieces, because neighbouring rows are often from one place
 
@@ -76,7 +75,7 @@ def _stored(dtype: np.dtype[Any]) -> str:
 
 def boxes_at_once(count: int, memory: int) -> int:
     """How many of `count` boxes are decided at a time: so many that there are not too many tiles."""
-    least = 2 * -(-count // _MOST_FILES) * _BYTES_OF_A_ROW
+    least = 2 * -(-count // MOST_FILES) * _BYTES_OF_A_ROW
     if memory < least:
         raise ValueError(f"memory must be at least {least:,} bytes for {count:,} boxes, got {memory:,}")
     return max(min(memory, max(_ENOUGH, least)) // _BYTES_OF_A_ROW, 1)
@@ -192,18 +191,12 @@ class Scene:
         return [folder / str(tile) for tile in range(int((folder / "count").read_text("utf-8")))]
 
     def _divide(self, new: Path, paths: Sequence[Path], count: int, touched: Callable[[Records], Touched]) -> None:
-        files = [(new / str(tile)).open("ab", buffering=2**14) for tile in range(count)]
-        try:
+        with Spread([new / str(tile) for tile in range(count)]) as files:
             for records in self.records(paths, "dividing"):
                 starts, places, copies = touched(records)
                 copied = records.take(places)
                 copied["copy"] = copies
-                for file, (start, end) in zip(files, pairwise(starts.tolist()), strict=True):
-                    if start < end:
-                        file.write(copied[start:end].data)
-        finally:
-            for file in files:
-                file.close()
+                files.append(copied, starts[1:].tolist())
 
     def each(self, tiles: Sequence[Path], text: str) -> Iterator[tuple[int, Path]]:
         """The existing tiles and their numbers. Each is removed when the next is requested."""
