@@ -193,7 +193,8 @@ def test_quotes_within_a_field_are_no_quotes(notation, block, tmp_path, monkeypa
 
 
 def test_the_number_of_a_line_counts_what_is_empty_or_between_quotes(tmp_path):
-    (tmp_path / "in.csv").write_text(f'{COLUMNS},t\r\n\r\n1,0,0,9,9,0.5,"a\nb"\r\n\r\n1,0,0,9,x,0.5,\r\n')
+    text = f'{COLUMNS},t\r\n\r\n1,0,0,9,9,0.5,"a\nb"\r\n\r\n1,0,0,9,x,0.5,\r\n'
+    (tmp_path / "in.csv").write_bytes(text.encode())
     with pytest.raises(FileError, match="line 6: column y2 must be a number, got 'x'"):
         suppress(tmp_path / "in.csv", tmp_path / "out.csv", "nms:0.5")
 

@@ -179,7 +179,7 @@ def _number_chunks(table: pa.Table, name: str, nulls: dict[str, Array]) -> tuple
         raise TypeError(f"column {name} must hold numbers, got {kind}")
     if column.null_count:
         nulls[name] = column.is_null().to_numpy()
-    dtype = np.float64 if column.null_count and not kinds.is_floating(column.type) else column.type.to_pandas_dtype()
+    dtype = np.float64 if column.null_count and not kinds.is_floating(column.type) else numpy_type(column.type)
     return dtype, (chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks)
 
 
@@ -202,8 +202,7 @@ def _lists(table: pa.Table, name: str, nulls: dict[str, Array]) -> Array:
         first += len(chunk)
     if bad.any():
         nulls[name] = bad
-    dtype = kind.value_type.to_pandas_dtype()
-    return _joined(parts, dtype).reshape(-1, 4)
+    return _joined(parts, numpy_type(kind.value_type)).reshape(-1, 4)
 
 
 def _boxes_of_chunk(chunk: Any) -> tuple[Array, Any]:
@@ -248,3 +247,9 @@ def _joined(parts: list[Array], dtype: Any) -> Array:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+
+def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
+    """NumPy's type for one of Arrow's numbers. `to_pandas_dtype` of older pyarrow needs pandas."""
+    dtype: np.dtype[Any] = pa.array([], kind).to_numpy(zero_copy_only=False).dtype
+    return dtype

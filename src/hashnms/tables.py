@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hashnms import _settings
-from hashnms._arrow import Arrays, parts_by_image
+from hashnms._arrow import Arrays, numpy_type, parts_by_image
 from hashnms._frames import kind_of
 from hashnms._settings import BoxFormatName
 from hashnms.pipeline import Suppression
@@ -244,7 +244,7 @@ def new_boxes(boxes: NDArray[Any], columns: Columns, schema: pa.Schema) -> dict[
 def _in_type(values: NDArray[Any], kind: Any) -> NDArray[Any]:
     if pa.types.is_decimal(kind):
         return values
-    dtype = np.dtype(kind.to_pandas_dtype())
+    dtype = numpy_type(kind)
     return (np.rint(values) if dtype.kind in "iu" else values).astype(dtype)
 
 

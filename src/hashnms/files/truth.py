@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -186,7 +186,7 @@ def _image_names(dataset: _Dataset) -> dict[Any, int]:
     named: dict[str, set[int]] = {}
     for number, image in enumerate(dataset.images):
         if image.file_name is not None:
-            path = Path(image.file_name)
+            path = PurePosixPath(image.file_name)  # of any system: the name of an image, not of a file here
             for name in (image.file_name, path.name, str(path.with_suffix("")), path.stem):
                 named.setdefault(name, set()).add(number)
     known: dict[Any, int] = {str(image.id): number for number, image in enumerate(dataset.images)}
