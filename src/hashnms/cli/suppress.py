@@ -25,6 +25,7 @@ from hashnms.cli.common import (
     one_line_errors,
     progress_bar,
     reading_of,
+    warn,
 )
 from hashnms.cli.pictures import check_report
 
@@ -61,7 +62,11 @@ def command(
     skip_bad: SkipBadOption = False,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="How much memory to use, such as 2G. Default: a quarter of the machine's."),
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for boxes, such as 2G; the program itself takes about 150M. "
+            "Default: a quarter of the machine's.",
+        ),
     ] = None,
     scene: Annotated[
         bool, typer.Option("--scene", help="All rows belong to one scene, which need not fit into memory.")
@@ -130,6 +135,9 @@ def command(
         with progress_bar("suppressing") as progress:
             summary = suppress(inputs, output, suppression, format=format, to=to, progress=progress, **limits)
         print(summary, file=sys.stderr)
+        if memory is not None and summary.memory_needed > limits["memory"]:
+            need = -(-summary.memory_needed // 2**20)
+            warn(f"--memory {memory} was not enough, {need}M were used: for an image, or a part of a file, at a time")
         if report is not None:
             from hashnms.cli.reports import report_of_files  # noqa: PLC0415
 

@@ -38,6 +38,7 @@ class Summary:
     boxes_out: int
     bad: int  #: rows that were dropped because they are bad
     seconds: float
+    memory_needed: int = 0  #: the least bytes for rows in memory at a time: more were used if `memory` was less
 
     def __str__(self) -> str:
         # in less than a second, most of the time is spent on starting
@@ -79,7 +80,8 @@ def suppress(
         header: the names of the columns of CSV files that have no header.
         box_format: "xyxy", "xywh" or "cxcywh"; by default the usual meaning of the column names.
         on_bad: "raise" an error that names the first bad row, or "drop" bad rows and count them.
-        memory: how many bytes to use, approximately; by default a quarter of the machine's memory.
+        memory: how many bytes to use for rows, approximately; by default a quarter of the machine's memory. More are
+            used if an image or a part of a file needs more: `Summary.memory_needed` says how many.
         progress: called now and then with the share of the work that is done, and the name of the current step.
 
     Returns:
@@ -138,14 +140,14 @@ class _Job:
     progress: Progress
 
     def run(self, start: float) -> Summary:
-        self.boxes_in = self.boxes_out = self.bad = 0
+        self.boxes_in = self.boxes_out = self.bad = self.needed = 0
         try:
             self._grouped()
         except _NotGrouped:
             estimate = int(self.boxes_in / max(self._done(), 1e-9))
-            self.boxes_in = self.boxes_out = self.bad = 0
+            self.boxes_in = self.boxes_out = self.bad = self.needed = 0
             self._scattered(estimate)
-        return Summary(self.boxes_in, self.boxes_out, self.bad, time.perf_counter() - start)
+        return Summary(self.boxes_in, self.boxes_out, self.bad, time.perf_counter() - start, self.needed)
 
     def _writer(self) -> Writer:
         return self.format.writer(self.output, self.sources[0])
@@ -163,16 +165,17 @@ class _Job:
 
     def _grouped(self) -> None:
         """Process as many rows at a time as fit into memory. Defer the last image if more of its rows may follow."""
-        waiting, held = list[_Part](), 0
+        waiting, held, deferred = list[_Part](), 0, 0
         finished: set[Any] = set()
         with self._writer() as writer:
             for rows in self._rows("suppressing"):
                 self.boxes_in += len(rows)
                 waiting.append(_Part(rows))
-                held += _cost(rows)
+                held += cost(rows)
+                self.needed = max(self.needed, deferred + cost(rows))
                 if held > min(self.memory, _ENOUGH):
                     waiting = self._decide(waiting, writer, finished, last=False)
-                    held = sum(_cost(part.rows) for part in waiting)
+                    held = deferred = sum(cost(part.rows) for part in waiting)
             self._decide(waiting, writer, finished, last=True)
 
     def _decide(self, parts: list[_Part], writer: Writer, finished: set[Any], *, last: bool) -> list[_Part]:
@@ -231,12 +234,14 @@ class _Job:
         columns = self.sources[0].columns
         with Scattered(self.output.parent, columns, self.chain, estimate, self.memory) as scattered:
             for rows in self._rows("sorting by image", keys_only=True):
+                self.needed = max(self.needed, cost(rows))
                 check_scores(rows.keys, self.chain, columns)
                 try:
                     self.bad += scattered.add(rows.keys, on_bad=self.reading.on_bad)
                 except BadRow as error:
                     raise located(error, [rows]) from None
                 self.boxes_in += len(rows)
+            self.needed = max(self.needed, scattered.needed)
             scattered.decide(lambda done: self.progress(done, "suppressing"))
             first = 0
             with self._writer() as writer:
@@ -247,7 +252,7 @@ class _Job:
                     self.boxes_out += int(mask.sum())
 
 
-def _cost(rows: Rows) -> int:
+def cost(rows: Rows) -> int:
     """The memory that rows take until they are written: the rows, their columns, and what the core needs."""
     return rows.nbytes + 3 * int(rows.keys.nbytes) + 64 * len(rows)
 

@@ -19,7 +19,7 @@ from hashnms._settings import BoxFormatName
 from hashnms.files.formats import FORMATS, expanded, output_format
 from hashnms.files.output import beside
 from hashnms.files.rows import Changes, FileError, Reading, Source, located, read_alike
-from hashnms.files.suppressing import AnyPath, Progress, Summary, memory_or_default
+from hashnms.files.suppressing import AnyPath, Progress, Summary, cost, memory_or_default
 from hashnms.pipeline import Suppression
 from hashnms.scenes import steps
 from hashnms.scenes.folder import Folder, working_folder
@@ -104,8 +104,8 @@ def suppress(
         ):
             steps.run(scene, chain)
             with wanted.writer(new, sources[0]) as writer:
-                boxes_out = _write(scene, sources, writer, progress)
-            return Summary(scene.count, boxes_out, 0, time.perf_counter() - start)
+                boxes_out, needed = _write(scene, sources, writer, progress)
+            return Summary(scene.count, boxes_out, 0, time.perf_counter() - start, needed)
 
 
 def _listed(inputs: Any) -> list[AnyPath]:
@@ -215,14 +215,14 @@ class _Integers:
         return "f4" if self._largest.get("scores", 2**53) <= 2**24 else layout.score_type
 
 
-def _write(scene: Scene, sources: list[Source], writer: Any, progress: Progress) -> int:
-    """Write the remaining rows unchanged."""
-    first = written = 0
+def _write(scene: Scene, sources: list[Source], writer: Any, progress: Progress) -> tuple[int, int]:
+    """Write the remaining rows unchanged. Returns how many, and the memory that a part of the rows needs."""
+    first = written = needed = 0
     for source in sources:
         source.done = 0.0
     for rows in read_alike(sources):
         left = scene.left_from(first, len(rows))
         writer.write(rows, left, Changes())
-        first, written = first + len(rows), written + int(left.sum())
+        first, written, needed = first + len(rows), written + int(left.sum()), max(needed, cost(rows))
         progress(sum(source.done for source in sources) / len(sources), "writing")
-    return written
+    return written, needed
