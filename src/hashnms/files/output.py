@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -61,8 +62,13 @@ def _copy(new: Path, path: Path) -> None:
     """Copy to standard output, a pipe or a device."""
     with new.open("rb") as stream:
         if path == STANDARD:
-            shutil.copyfileobj(stream, sys.stdout.buffer, 2**20)
-            sys.stdout.buffer.flush()
+            try:
+                shutil.copyfileobj(stream, sys.stdout.buffer, 2**20)
+                sys.stdout.buffer.flush()
+            except OSError as error:
+                if sys.platform == "win32" and error.errno == errno.EINVAL:  # what Windows says of a closed pipe
+                    raise BrokenPipeError(errno.EPIPE, "Broken pipe") from None
+                raise
             return
         with path.open("wb") as target:
             shutil.copyfileobj(stream, target, 2**20)
