@@ -62,7 +62,9 @@ def heed_signals() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says why tests were skipped, one line per reason."""
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ()))
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    )
     if reasons:
         terminalreporter.section("skipped tests")
     for reason, count in reasons.most_common():

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,10 +112,15 @@ def test_columns_and_classes_of_the_command_line(tmp_path):
         (["-s", "nms:2"], "iou_threshold must be in [0, 1], got 2.0"),
         (["-s", "magic"], "magic"),
         (["--memory", "much"], "--memory must be a size such as 500M or 2G, got 'much'"),
+        (["--memory", "9" * 400], f"--memory must be a size such as 500M or 2G, got '{'9' * 40}...'"),
+        (["--memory", "9" * 400 + "G"], f"--memory must be a size such as 500M or 2G, got '{'9' * 40}...'"),
+        (["--memory", "0.5"], "--memory must be a size such as 500M or 2G, got '0.5'"),
+        (["--memory", "-1"], "--memory must be a size such as 500M or 2G, got '-1'"),
+        (["--memory", "٣M"], "--memory must be a size such as 500M or 2G, got '٣M'"),
         (["--columns", "color=red"], "--columns must look like image=frame,score=conf"),
         (["--box-format", "yxyx"], "--box-format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
         (["--format", "xml"], "--format must be one of coco"),
-        (["--report", "none/r.html"], "--report must be in a folder that exists, got none/r.html"),
+        (["--report", "none/r.html"], f"--report must be in a folder that exists, got {Path('none/r.html')}"),
         (["--images", "none"], "--images must be a folder, got none"),
     ],
 )
