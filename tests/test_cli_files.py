@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ def test_columns_and_classes_of_the_command_line(tmp_path):
         (["--columns", "color=red"], "--columns must look like image=frame,score=conf"),
         (["--box-format", "yxyx"], "--box-format must be one of xyxy, xywh, cxcywh, got 'yxyx'"),
         (["--format", "xml"], "--format must be one of coco"),
-        (["--report", "none/r.html"], "--report must be in a folder that exists, got none/r.html"),
+        (["--report", "none/r.html"], f"--report must be in a folder that exists, got {Path('none/r.html')}"),
         (["--images", "none"], "--images must be a folder, got none"),
     ],
 )

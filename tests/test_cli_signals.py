@@ -100,6 +100,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next(command, large, tmp_p
 def test_the_folder_of_a_command_that_still_runs_stays(large, tmp_path):
     first = started(large, tmp_path, COMMANDS["a file"])
     assert at_work(first, tmp_path)
+    time.sleep(0.2)  # before it has locked its folder, it takes another one
     first.send_signal(signal.SIGSTOP)
     theirs = temporary(tmp_path)
     second = started(large, tmp_path, COMMANDS["a file"])

@@ -63,7 +63,7 @@ for memory in ("1G", "20k"):
 labels = folder / "labels"
 labels.mkdir()
 for number in range(3):
-    (labels / f"{number}.txt").write_text("0 0.5 0.5 0.1 0.1 0.9\\n0 0.5 0.5 0.1 0.1 0.8\\n", "utf-8")
+    (labels / f"{number}.txt").write_bytes(b"0 0.5 0.5 0.1 0.1 0.9\\n0 0.5 0.5 0.1 0.1 0.8\\n")
 run("suppress", labels, "-f", "yolo", "-o", folder / "kept")
 run("suppress", labels, "-f", "yolo", "-o", folder / "kept")
 (folder / "kept" / "0.txt").chmod(0o444)

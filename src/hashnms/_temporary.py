@@ -38,29 +38,36 @@ def temporary_folder(parent: Path | None, name: str) -> Iterator[Path]:
     """
     where = Path(tempfile.gettempdir()) if parent is None else parent
     places = (where / f"{_PREFIX}{name[:_LONGEST]}.{number}" for number in count())
-    work, lock = _made([next(places) for _ in range(_PLACES)], places)
+    made: list[tuple[Path, FileLock]] = []
     try:
-        new = work / _NEW
+        new = _make([next(places) for _ in range(_PLACES)], places, made) / _NEW
         new.mkdir()
         yield new
     finally:
-        try:
-            _remove(work, lock)
-        except BaseException:  # Ctrl-C meanwhile: finish first
-            _remove(work, lock)
-            raise
+        for work, lock in made:
+            try:
+                _remove(work, lock)
+            except BaseException:  # Ctrl-C meanwhile: finish first
+                _remove(work, lock)
+                raise
 
 
-def _made(first: list[Path], more: Iterator[Path]) -> tuple[Path, FileLock]:
-    """Clear the first places of leftovers. Then make and lock a folder at the first free place."""
+def _make(first: list[Path], more: Iterator[Path], made: list[tuple[Path, FileLock]]) -> Path:
+    """Clear the first places of leftovers. Make and lock a folder at the first free place, and add both to `made`."""
     for place in first:
         _clear(place)
     mode = 0o700 if os.name == "posix" else 0o777  # Windows would give the same rights to files that are moved away
     for place in chain(first, more):
         with suppress(FileExistsError):
-            place.mkdir(mode)
-            with suppress(FileNotFoundError, BlockingIOError):  # another process took it for a leftover
-                return place, FileLock(place / _LOCK)
+            try:
+                place.mkdir(mode)
+                with suppress(FileNotFoundError, BlockingIOError):  # another process took it for a leftover
+                    made.append((place, FileLock(place / _LOCK)))
+                    return place
+            finally:  # Ctrl-C or a full disk before it was locked
+                if not made:
+                    with suppress(OSError):
+                        place.rmdir()
     raise AssertionError("there are endless places")
 
 
