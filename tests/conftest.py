@@ -20,6 +20,9 @@ import hashnms
 os.environ["TRITON_INTERPRET"] = "1"
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: torch, not imported yet, takes one
     os.environ["OMP_NUM_THREADS"] = "1"
+# Neither a continuous integration nor a user's shell decides whether what commands print has colours.
+for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -62,7 +65,9 @@ def heed_signals() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says why tests were skipped, one line per reason."""
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ()))
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    )
     if reasons:
         terminalreporter.section("skipped tests")
     for reason, count in reasons.most_common():

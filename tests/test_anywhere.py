@@ -1,0 +1,48 @@
+"""The tests pass whatever the folder of the repository is called, in the background, and where colours are forced."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.boxes import REPOSITORY
+
+#: Tests that read what others print, with paths in it, that start processes, or that send signals.
+TESTS = [
+    "test_cli.py::test_bad_options_exit_with_2_and_say_why",
+    "test_detectors_export.py::test_an_accelerated_model_is_exported_as_the_plain_one[SSD]",
+    "test_detectors_routing.py::test_a_block_without_calls_warns_unless_it_ends_in_an_error",
+    "test_experiments_all.py::test_a_wrong_name_is_answered_with_the_right_ones",
+    "test_files_output.py::test_interrupted_it_says_so_and_leaves_nothing",
+]
+
+#: A shell without job control starts what runs in the background like this, and `nohup` does the same with HUP.
+IGNORING_SIGNALS = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no sh here")
+def test_a_folder_of_any_name_in_the_background_with_forced_colours(tmp_path):
+    for package in ("torch", "torchvision", "onnxruntime", "onnxscript", "pyarrow", "msgspec"):
+        pytest.importorskip(package)
+    copy = tmp_path / "a b" / "grün" / "hashnms"
+    for name in ("benchmarks", "experiments", "src", "tests"):
+        shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", copy)
+    pytest_here = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={copy.parent / 'hashnms tmp'}",
+    ]
+    environment = {**os.environ, "PYTEST_ADDOPTS": "", "GITHUB_ACTIONS": "true", "FORCE_COLOR": "1", "COLUMNS": "40"}
+    run = subprocess.run(
+        [*IGNORING_SIGNALS, *pytest_here, *(f"tests/{test}" for test in TESTS)],
+        cwd=copy, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
