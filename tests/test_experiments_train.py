@@ -105,11 +105,11 @@ def test_interrupted_training_resumes_to_the_same_weights(name, lots, tmp_path):
     load_weights(loaded, parts)
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded).values(), weights(whole).values(), strict=True))
     with pytest.raises(ValueError, match=r"must be a checkpoint of the same training, steps 5, got 4"):
-        next(train(fresh(name), lots, configuration, parts, steps=5))
+        next(train(loaded, lots, configuration, parts, steps=5))
     with pytest.raises(ValueError, match=r"the same training, seed 1, got 0"):
-        next(train(fresh(name), lots, configuration, parts, steps=4, seed=1))
+        next(train(loaded, lots, configuration, parts, steps=4, seed=1))
     with pytest.raises(ValueError, match=r"the same training, precision bfloat16, got float32"):
-        next(train(fresh(name), lots, configuration, parts, steps=4, precision=torch.bfloat16))
+        next(train(loaded, lots, configuration, parts, steps=4, precision=torch.bfloat16))
 
 
 TWO_WORKERS = """

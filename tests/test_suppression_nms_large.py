@@ -47,7 +47,7 @@ def test_thread_counts_agree_on_scenes(preset, iou_threshold):
 def test_tiles_give_what_all_boxes_at_once_give(iou_threshold):
     """From 2**20 boxes on one thread, too, goes tile by tile, but not with a limit. Some boxes cross many borders."""
     rng = np.random.default_rng(35)
-    count = 2**21
+    count = 2**20 + 2**18
     corner = rng.uniform(0, 20_000, (count, 2)).astype(np.float32)
     size = rng.uniform(20, 60, (count, 2)).astype(np.float32)
     size[: count // 400] *= [300, 1]
