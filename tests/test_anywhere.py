@@ -1,4 +1,4 @@
-"""The tests pass whatever the folder of the repository is called, in the background, and where colours are forced."""
+"""The tests pass whatever the folder of the repository is called, in the background, and without a home."""
 
 import os
 import shutil
@@ -42,3 +42,13 @@ def test_a_folder_of_any_name_in_the_background_with_forced_colours(tmp_path):
         cwd=copy, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("home", [{"HOME": "/nonexistent"}, {}])
+def test_who_has_no_home_gets_one(home):
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"} | home
+    code = "import os, tests.conftest; home = os.path.expanduser('~'); print(home, os.access(home, os.W_OK))"
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.endswith(" True\n")
+    assert "nonexistent" not in run.stdout

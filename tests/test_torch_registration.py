@@ -50,9 +50,8 @@ def test_compiled_code_gives_the_same_for_any_number_of_boxes(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch
-def test_inductor_compiles_a_whole_head(monkeypatch):
+def test_inductor_compiles_a_whole_head():
     """Scores from logits before, a gather of boxes after: one graph."""
-    monkeypatch.setattr("torch._inductor.config.cpp_cache_precompile_headers", False)  # for one graph they take longer
 
     def head(boxes, logits):
         scores = logits.sigmoid()
