@@ -165,7 +165,7 @@ def test_it_works_under_compile_also_when_switched_after_compiling(name):
     try:
         with accelerated(model):
             assert same(detections(compiled), stock)
-        if name == "RetinaNet":  # again, in the one that compiles faster
+        if name == "Faster R-CNN":
             with accelerated(compiled, final=Suppression.parse("nms:0.5+limit:5")):
                 assert [len(result["boxes"]) for result in detections(compiled)] == [5, 5]
             assert same(detections(compiled), stock)
