@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find core bindings src -type f 
 CPP := $(wildcard core/*.hpp core/*/*.hpp bindings/*.hpp bindings/*.cpp benchmarks/*.cpp tests/core/*.cpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-oldest sanitize lint docs format bench bench-quick stub clean
+.PHONY: help demo test test-quick recipes test-oldest sanitize lint docs format bench bench-quick stub clean
 
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,6 +22,10 @@ test: $(VENV)/installed $(VENV)/test-tools  ## Run all tests.
 
 test-quick: $(VENV)/installed $(VENV)/test-tools  ## Run the tests that take under a second each: a minute in all.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not timing and not memory"
+
+# KerasHub without TensorFlow, which it asks for and the test does not need.
+recipes: $(VENV)/recipes-tools  ## Install MONAI, DeepForest and KerasHub (650 MB): without them nine tests are skipped.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "keras-hub>=0.32"
 
 # Warnings that newer versions of these packages give do not matter here.
 test-oldest: $(BIN)/python  ## Run tests with the oldest versions of other packages that pyproject.toml allows.

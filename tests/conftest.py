@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,14 @@ import hashnms
 os.environ["TRITON_INTERPRET"] = "1"
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: torch, not imported yet, takes one
     os.environ["OMP_NUM_THREADS"] = "1"
+# Ray and ultralytics write to the home of the user, which not every user has.
+if not os.access(os.path.expanduser("~"), os.W_OK):
+    HOME = tempfile.TemporaryDirectory(prefix="hashnms-home-")
+    os.environ["HOME"] = HOME.name
+
+# Neither a continuous integration nor a user's shell decides whether what commands print has colours.
+for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -68,7 +77,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if reasons:
         terminalreporter.section("skipped tests")
     for reason, count in reasons.most_common():
-        terminalreporter.line(f"{count:5}  {reason}")
+        terminalreporter.line(f"{count:5}  {' '.join(reason.split())}")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -17,8 +17,6 @@ from hashnms.synthetic import make_scene
 COUNT = 100_000
 MOST = 5.0  # times as long as an ordinary scene
 
-pytestmark = pytest.mark.timing
-
 
 def unfolded(words):
     """The keys that `key ^ (key >> 29)` makes these words of."""
@@ -123,6 +121,7 @@ def assert_not_slow(function, boxes, options):
     assert seconds(function, boxes, scores, **options) < MOST * usual + 2e-3
 
 
+@pytest.mark.timing
 @pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("num_threads", [1, 2])
 @pytest.mark.parametrize("construction", HNMS)
@@ -131,6 +130,7 @@ def test_hnms_is_linear_on_adversarial_input(construction, num_threads):
     assert_not_slow(hashnms.hnms, *HNMS[construction](COUNT))
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("construction", NMS)
 def test_nms_is_linear_on_adversarial_input(construction):
     assert_not_slow(hashnms.nms, *NMS[construction](COUNT))
@@ -156,6 +156,7 @@ def test_nms_of_adversarial_input_is_the_references(construction):
     assert np.array_equal(suppressor, expected[1])
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("options", [{"method": "linear", "iou_threshold": 1}, {"sigma": 1e30}])
 def test_soft_nms_that_lowers_nothing_is_not_quadratic(options):
     def time_of(count):
@@ -167,6 +168,7 @@ def test_soft_nms_that_lowers_nothing_is_not_quadratic(options):
     assert time_of(32_000) < 8 * 3 * time_of(4_000) + 2e-3
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("iou_threshold", [0.05, 0.3, 0.5, 0.9])
 @pytest.mark.parametrize("octaves", [60, 300, 510])
 def test_nms_of_boxes_of_every_size_is_not_quadratic(octaves, iou_threshold):

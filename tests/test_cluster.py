@@ -5,6 +5,7 @@ import pickle
 import signal
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -28,17 +29,24 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # warnin
 
 @pytest.fixture(scope="module", autouse=True)
 def workers(tmp_path_factory):
-    """Ray with two workers, which have the same priority as other processes."""
+    """Ray with two workers, which have the same priority as other processes. The path of their Python has a space."""
     os.environ.setdefault("RAY_worker_niceness", "0")
-    ray.init(
-        address="local",
-        num_cpus=2,
-        object_store_memory=200 * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        _temp_dir=str(tmp_path_factory.mktemp("r")),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        if os.name == "posix":
+            prefix = tmp_path_factory.mktemp("a b") / "prefix"
+            folder, name = Path(sys.executable).parts[-2:]
+            prefix.symlink_to(Path(sys.executable).parents[1])
+            patch.setattr(sys, "executable", str(prefix / folder / name))
+        ray.init(
+            address="local",
+            num_cpus=2,
+            object_store_memory=200 * 2**20,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            runtime_env=cluster.files._runtime_env("local"),
+            _temp_dir=str(tmp_path_factory.mktemp("r")),
+        )
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     yield
@@ -108,6 +116,18 @@ def kill_once(marker):
     except FileExistsError:
         return
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_path_of_python_may_have_spaces_where_ray_is_started(monkeypatch):
+    """Ray is told, unless the cluster is there already, maybe on other machines: then the path is not ours to tell."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(sys, "executable", "/a/python")
+    assert cluster.files._runtime_env(None) is None
+    monkeypatch.setattr(sys, "executable", "/a b/python")
+    assert cluster.files._runtime_env(None) == cluster.files._runtime_env("local") == {"py_executable": "'/a b/python'"}
+    assert cluster.files._runtime_env("auto") is None
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    assert cluster.files._runtime_env(None) is None
 
 
 # Many images.

@@ -43,7 +43,7 @@ def rows(kind, count, seed=0):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["whole", "scene"])
-@pytest.mark.parametrize("count", [0, 1, 2, 700, pytest.param(2500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [0, 1, 2, 700, pytest.param(1500, marks=pytest.mark.slow)])
 def test_rows_and_groups_are_those_of_sahi(kind, count, dtype):
     predictions = rows(kind, count, seed=count).astype(dtype)
     for metric in ("IOU", "IOS"):

@@ -283,10 +283,11 @@ def test_every_kind_of_yolo_detects_the_same(name, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_validator_of_an_accelerated_yolo_uses_it(yolo, monkeypatch):
+def test_a_validator_of_an_accelerated_yolo_uses_it(yolo, monkeypatch, tmp_path):
     calls = Mock(wraps=nms)
     monkeypatch.setattr(adapter, "nms", calls)
-    validator = yolo._smart_load("validator")(args={"conf": 0.3, "iou": 0.6}, _callbacks=yolo.callbacks)
+    args = {"conf": 0.3, "iou": 0.6, "save_dir": str(tmp_path)}  # not beside the installed ultralytics
+    validator = yolo._smart_load("validator")(args=args, _callbacks=yolo.callbacks)
     validator.end2end = False
     raw = predictions(2, 80, 300)
     expected = validator.postprocess(raw)

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,11 +49,12 @@ def large_report():
 
 @pytest.fixture(scope="module")
 def browser():
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs chromium")
     arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with playwright.sync_playwright() as p:
+        found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        chromium = next(filter(None, found), p.chromium.executable_path)
+        if not Path(chromium).exists():
+            pytest.skip("chromium is not installed: apt-get install chromium, or python -m playwright install chromium")
         browser = p.chromium.launch(executable_path=chromium, args=arguments)
         yield browser
         browser.close()

@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
 CALLS = [
     "hashnms.hnms(boxes, scores, alpha=0.5, labels=labels)",
     "hashnms.nms(boxes, scores, 0.5, labels=labels)",
@@ -26,6 +28,16 @@ warnings.simplefilter("error")
 boxes = torch.tensor([[0.0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]])
 scores, labels = torch.tensor([0.8, 0.9, 0.5]), torch.tensor([0, 0, 1])
 CHAIN = hashnms.Suppression.parse("hnms:0.5/1+nms:0.5")
+"""
+
+#: Each piece of code runs in its own process, in which torch has been imported, but not hashnms.
+IN_PROCESSES = """
+import os, sys, torch
+for code in sys.argv[1:]:
+    if os.fork() == 0:
+        exec(code)
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 
 #: Each call runs in its own process, as the first call there.
@@ -66,7 +78,7 @@ def run(script, *arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@needs_fork
 @pytest.mark.parametrize(
     ("imports", "calls"),
     [
@@ -83,16 +95,19 @@ def test_the_first_call_may_be_one_in_a_graph(imports, calls):
 
 
 @pytest.mark.slow
+@needs_fork
 def test_a_saved_program_needs_an_import_to_be_loaded(tmp_path):
     """docs/howto/gpu.md says which."""
     path = str(tmp_path / "model.pt2")
     save = f"""
+import hashnms
+{START}
 class Model(torch.nn.Module):
     def forward(self, boxes, scores):
         return hashnms.nms(boxes, scores)
 torch.export.save(torch.export.export(Model(), (boxes, scores)), {path!r})
 """
-    assert run("import torch, hashnms" + START + save).returncode == 0
     load = f"print(torch.export.load({path!r}).module()(torch.zeros(3, 4), torch.arange(3.0)))"
-    assert run(f"import torch, hashnms.torch\n{load}").stdout == "tensor([2, 1, 0])\n"
-    assert "torch.ops.hashnms.nms" in run(f"import torch\n{load}").stderr
+    result = run(IN_PROCESSES, save, f"import hashnms.torch\n{load}", load)
+    assert result.stdout == "0\ntensor([2, 1, 0])\n0\n1\n", result.stderr
+    assert "torch.ops.hashnms.nms" in result.stderr

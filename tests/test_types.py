@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -92,26 +93,31 @@ CHECKERS = {
 }
 
 
-def errors_of(checker, script, folder):
-    """The lines in which the checker finds an error, and all it says."""
+def errors_of(checker, scripts, folder):
+    """For each script the lines in which the checker finds an error, and all it says. It reads torch but once."""
     pytest.importorskip(checker)
-    file = folder / "user.py"
-    file.write_text(script)
+    files = [folder / f"user{number}.py" for number in range(len(scripts))]
+    for file, script in zip(files, scripts, strict=True):
+        file.write_text(script)
     place = str(Path(hashnms.__file__).parent.parent)
-    command = [*CHECKERS[checker], str(file)]
+    command = [*CHECKERS[checker], *map(str, files)]
     paths = {} if "site-packages" in place else {"MYPYPATH": place, "PYTHONPATH": place}
     environment = {**os.environ, **paths}
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
-    numbers = re.findall(r"user\.py:(\d+)(?::\d+)?(?: -|:) error", run.stdout)
-    return {script.split("\n")[int(number) - 1] for number in numbers}, run.stdout + run.stderr
+    found = re.findall(r"user(\d)\.py:(\d+)(?::\d+)?(?: -|:) error", run.stdout)
+    lines = [
+        {script.split("\n")[int(line) - 1] for number, line in found if int(number) == index}
+        for index, script in enumerate(scripts)
+    ]
+    return lines, run.stdout + run.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_torch", [False, True])
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_a_checker_tells_what_comes_out_and_which_calls_are_wrong(checker, with_torch, tmp_path):
-    if with_torch:
-        pytest.importorskip("torch")
-    right, wrong = (RIGHT + RIGHT_WITH_TORCH, WRONG + WRONG_WITH_TORCH) if with_torch else (RIGHT, WRONG)
-    lines, output = errors_of(checker, right + wrong, tmp_path)
-    assert lines == set(wrong.split("\n")) - {""}, output
+def test_a_checker_tells_what_comes_out_and_which_calls_are_wrong(checker, tmp_path):
+    """In a script without torch, and in one with it, where it is installed."""
+    rights, wrongs = [RIGHT], [WRONG]
+    if find_spec("torch"):
+        rights, wrongs = [*rights, RIGHT + RIGHT_WITH_TORCH], [*wrongs, WRONG + WRONG_WITH_TORCH]
+    lines, output = errors_of(checker, list(map(str.__add__, rights, wrongs)), tmp_path)
+    assert lines == [set(wrong.split("\n")) - {""} for wrong in wrongs], output

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 import logging
 import os
+import shlex
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -168,7 +170,18 @@ def _read(pieces: pa.Table) -> Iterator[pa.Table]:
 def _connect(address: str | None) -> None:
     """Connect to the cluster, or to a new one on this machine."""
     if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        environment = _runtime_env(address)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
+
+
+def _runtime_env(address: str | None) -> dict[str, str] | None:
+    """Where a new cluster on this machine finds Python. Ray does not quote its path: spaces would stop it.
+
+    A cluster that is there already may be on other machines: its Python is its own.
+    """
+    new = (address or os.environ.get("RAY_ADDRESS", "local")) == "local"
+    quoted = shlex.quote(sys.executable)
+    return {"py_executable": quoted} if new and os.name == "posix" and quoted != sys.executable else None
 
 
 def _partitions(count: int) -> int:
