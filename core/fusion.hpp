@@ -122,6 +122,7 @@ std::optional<Fusion> fuse(const Input<T, Score>& given, double iou_threshold) {
     };
     for_each_piece(claims.size(), [&](size_t begin, size_t end) {
       for (size_t k = begin; k < end; ++k) {
+        if (k % 256 == 255) Interrupt::check();  // each box may be compared with all clusters
         fetch_ahead(k);
         const uint32_t row = claims[k].box();
         const Corners<double> box = corners_at(row);

@@ -52,7 +52,7 @@ LargeArray<uint32_t> first_overlaps(const Input<T, Score>& input, const Claims<S
   const JoinTree<T> tree(boxes.data(), count, rule);
   run_ranges(threads_for(count, tuning::kJoinedPerThread, threads), tree.leaves(), [&](size_t begin, size_t end) {
     for (size_t leaf = begin; leaf < end; ++leaf) {
-      if (leaf % 64 == 63) Interrupt::check();
+      if (leaf % 8 == 7) Interrupt::check();
       tree.for_each_first(leaf, [&](uint32_t rank, uint32_t first) { firsts[rank] = first; });
     }
   });

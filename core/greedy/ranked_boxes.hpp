@@ -76,7 +76,7 @@ struct RankedBoxes {
 template <class T, class Index, class Visit>
 HASHNMS_INLINE void for_each_ranked(RankedBoxes<T>& boxes, const Index& index, const Visit& visit) {
   using Prepared = typename Index::Prepared;
-  constexpr size_t kVisitsPerCheck = 4096;
+  constexpr size_t kVisitsPerCheck = 256;  // a visit may search thousands of boxes
   Prepared prepared;
   for (size_t k = Prepared::kBoxes; !boxes.done(); ++boxes.next, ++k) {
     if (k == Prepared::kBoxes) {

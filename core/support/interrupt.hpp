@@ -23,8 +23,8 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt() { current_ = outer_; }
 
-  // Throws Interrupted if the caller has given up. It takes about 30 nanoseconds: once per thousand boxes is often
-  // enough.
+  // Throws Interrupted if the caller has given up. It takes about 30 nanoseconds: once in a few hundred boxes is
+  // often enough.
   static void check() {
     if (current_) current_->check_now();
   }
