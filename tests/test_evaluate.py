@@ -351,7 +351,7 @@ def test_most_detections_are_three_that_rise():
 
 
 @needs_coco
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real detections are not here")
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real detections are not beside this repository (../shared/real/raw)")
 @pytest.mark.parametrize("name", ["visdrone_yolov5s", "mot17_yolov5n"])
 def test_hnms_before_nms_costs_real_detections_half_a_point_at_most(name):
     """What the paper says, and what was measured on sets like these."""

@@ -439,7 +439,7 @@ def test_labels_may_be_left_out(tmp_path):
 REAL = Path(__file__).parent.parent.parent / "shared" / "real" / "raw"
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="needs the real detections beside the repository")
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real detections are not beside this repository (../shared/real/raw)")
 def test_real_detections_of_npz_files(tmp_path):
     for path in sorted(REAL.glob("mot17*/*.npz"))[:2]:
         suppress(path, tmp_path / "out.npz", "nms:0.5")
