@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written_to(folder, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", "secret temporary name")
 
-    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("hashnms.cli.places.temporary_folder", refuse)
     before = contents(folder)
     for command, option in (
         ("suppress in.json -o out.json --report a.html", "--report"),

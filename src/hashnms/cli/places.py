@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from hashnms._temporary import temporary_folder
 
 Others = Mapping[str, Iterable[Path]]
 
@@ -35,7 +36,7 @@ def check_place(option: str, path: Path, others: Others) -> None:
     if path.exists() and not path.is_file():
         return  # a pipe or a device
     try:
-        with tempfile.TemporaryFile(prefix=".hashnms-", dir=folder):
+        with temporary_folder(folder, real.name):
             pass
     except OSError as error:
         raise ValueError(f"{option} must be in a folder that can be written to, got {path}: {error.strerror}") from None
