@@ -23,7 +23,7 @@ ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster = hashnms.cluster
 scenes = cluster.scenes
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # warnings of Ray's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default", "ignore::DeprecationWarning:ray")]
 
 
 @pytest.fixture(scope="module", autouse=True)
