@@ -24,7 +24,7 @@ cluster = hashnms.cluster
 scenes = cluster.scenes
 Scene = hashnms.cluster.survey.Scene
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of Ray itself
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default", "ignore::DeprecationWarning:ray")]
 
 
 @pytest.fixture(scope="module", autouse=True)
