@@ -58,15 +58,19 @@ def _make(first: list[Path], more: Iterator[Path], made: list[tuple[Path, FileLo
         _clear(place)
     mode = 0o700 if os.name == "posix" else 0o777  # Windows would give the same rights to files that are moved away
     for place in chain(first, more):
+        is_ours = False
         with suppress(FileExistsError):
             try:
                 place.mkdir(mode)
+                is_ours = True
                 with suppress(FileNotFoundError, BlockingIOError):  # another process took it for a leftover
                     made.append((place, FileLock(place / _LOCK)))
                     return place
             finally:  # Ctrl-C or a full disk before it was locked
                 if not made:
                     with suppress(OSError):
+                        if is_ours:
+                            (place / _LOCK).unlink(missing_ok=True)
                         place.rmdir()
     raise AssertionError("there are endless places")
 
