@@ -60,7 +60,7 @@ scenes = st.fixed_dictionaries(
 thresholds = st.sampled_from([0.0, 1e-7, 0.002, 0.05, 0.3, 0.5, 0.9, 0.9999])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(scenes, thresholds, st.sampled_from(METRICS))
 def test_nms_is_the_references(drawn, iou_threshold, metric):
     scene = drawn_scene(700, **drawn)
@@ -68,7 +68,7 @@ def test_nms_is_the_references(drawn, iou_threshold, metric):
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(scenes, thresholds, st.sampled_from(METRICS), st.booleans())
 def test_nms_of_many_boxes_is_the_references(drawn, iou_threshold, metric, with_labels):
     scene = drawn_scene(4000, **drawn)
@@ -76,7 +76,7 @@ def test_nms_of_many_boxes_is_the_references(drawn, iou_threshold, metric, with_
     assert_same_nms(*scene, iou_threshold, metric=metric, labels=labels)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(scenes, st.sampled_from([0.0, 0.3]))
 def test_soft_nms_is_the_references(drawn, iou_threshold):
     scene = drawn_scene(300, **drawn)
