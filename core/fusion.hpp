@@ -48,7 +48,7 @@ class ClusterSums {
   ClusterSums() = default;
   ClusterSums(const Corners<double>& box, double score)
       : is_narrow_(box.x1 >= 0 && box.y1 >= 0 && box.x2 <= 1 && box.y2 <= 1),
-        unit_(score > 0 ? std::ldexp(1.0, -std::ilogb(score)) : 1.0),
+        unit_(score > 0 ? std::ldexp(1.0, std::min(-std::ilogb(score), 1023)) : 1.0),
         sums_{},
         scores_(0) {
     join(box, score);
