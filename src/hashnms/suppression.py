@@ -173,8 +173,8 @@ def nms(
     Boxes are taken by decreasing score. A box is kept unless its IoU with a kept box is above the threshold. A grid of
     cells finds the kept boxes near a box, so not all pairs are compared. The cost is O(N log N) for sorting and O(N)
     for the rest at any fixed threshold above 1/1024 (docs/explanation/nms.md names two exceptions). At lower
-    thresholds, and with `metric="ios"` at any, boxes of all sizes can overlap enough: the cost is near linear on all
-    boxes that were tried except one, without a proof.
+    thresholds, and with `metric="ios"` at any, boxes of all sizes can overlap enough: there is no proof then, and at
+    thresholds around 1e-7 the cost can grow faster than O(N).
 
     Args:
         boxes: (N, 4), see `hnms` for the types.
