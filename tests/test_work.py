@@ -25,8 +25,8 @@ FUNCTIONS = [
 ]
 MOST_STEPS = 1500
 
-#: Function and kind of boxes -> why not.
 _MANY_SIZES = "at thresholds this low, boxes of many sizes can take longer (docs/explanation/nms.md)"
+#: Function and kind of boxes -> why not.
 EXCEPTIONS = {
     ("nms iou 1e-07", "needles 2^122"): _MANY_SIZES,
     ("nms diou 1e-07", "needles 2^122"): _MANY_SIZES,
